@@ -1,6 +1,7 @@
-"""Does decoding with the energy decide better than the task-net alone? On a saved run of texts, with its loss-net.
+"""Does decoding with the energy decide better than the task-net alone? On saved runs of texts, with their loss-nets.
 
     python benchmarks/energy_decoding.py FOLDER --dataset semeval2018_ec --data_dir PATH --json FILE.json
+    python benchmarks/energy_decoding.py SEED1 SEED2 SEED3 --dataset xed_en --data_dir PATH --never_empty
 
 P is the task-net's distribution, calibrated on validation rows by Platt scaling, since a loss-net that only calibrates
 would need no decoding. Label sets are drawn from it, y_k ~ P(. | x), and weighed to be samples of
@@ -9,7 +10,8 @@ would need no decoding. Label sets are drawn from it, y_k ~ P(. | x), and weighe
 
 Two decisions are made from them: the likeliest set, for exact match, and the set of highest expected Jaccard index.
 Validation rows choose a and b for each decision, and test rows judge. The task-net alone has b = 0. A chosen a = 0 says
-that the energy alone decides better than with the task-net.
+that the energy alone decides better than with the task-net. With --never_empty p is 0 for the empty set, for the
+task-net alone too: where every row has a label, an energy may know no more than that.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from seal_hf import SealForMultiLabel, load_multilabel
 from seal_hf.compare.statistics import paired_bootstrap
@@ -44,15 +47,17 @@ class Drawn(NamedTuple):
     Attributes:
         sets: (N, 1 + K, L) of 0 and 1.
         log_p, energies: of these sets, (N, 1 + K).
+        possible: (N, 1 + K), False where p is 0.
     """
 
     sets: Tensor
     log_p: Tensor
     energies: Tensor
+    possible: Tensor
 
     def score(self, power: float, scale: float) -> Tensor:
         """a log P - b E: log p up to a constant of the row, (N, 1 + K)."""
-        return power * self.log_p - scale * self.energies
+        return (power * self.log_p - scale * self.energies).masked_fill(~self.possible, -torch.inf)
 
     def weights(self, power: float, scale: float) -> Tensor:
         """Of the samples, (N, K); they sum to 1."""
@@ -70,7 +75,8 @@ def highest_jaccard(drawn: Drawn, power: float, scale: float) -> Tensor:
     size = drawn.sets.sum(-1)
     union = size.unsqueeze(2) + size[:, None, 1:] - together
     index = torch.where(union > 0, together / union.clamp_min(1), 1.0)
-    return _picked(drawn.sets, (index @ drawn.weights(power, scale).unsqueeze(2)).squeeze(2))
+    expected = (index @ drawn.weights(power, scale).unsqueeze(2)).squeeze(2)
+    return _picked(drawn.sets, expected.masked_fill(~drawn.possible, -torch.inf))
 
 
 DECISIONS = {"exact match": likeliest, "Jaccard": highest_jaccard}
@@ -89,20 +95,33 @@ def figure_of_rows(decided: Tensor, gold: Tensor, figure: str) -> np.ndarray:
 
 
 @torch.no_grad()
-def draw(seal: Any, logits: Tensor, inputs: dict[str, Tensor], num_samples: int, generator: torch.Generator) -> Drawn:
+def draw(
+    seal: Any,
+    logits: Tensor,
+    inputs: dict[str, Tensor],
+    num_samples: int,
+    generator: torch.Generator,
+    never_empty: bool = False,
+) -> Drawn:
     """Sets for one batch, from its logits (B, L)."""
-    sets = torch.cat([(logits > 0).float().unsqueeze(1), seal.space.sample(logits, num_samples, generator)], dim=1)
-    return Drawn(sets, seal.space.log_prob(logits, sets), seal.energy(sets, **inputs))
+    first = (logits > 0).float()
+    if never_empty:  # the likeliest of the others has the likeliest label alone
+        first = torch.where(first.any(1, keepdim=True), first, one_hot(logits.argmax(1), logits.shape[1]).float())
+    sets = torch.cat([first.unsqueeze(1), seal.space.sample(logits, num_samples, generator)], dim=1)
+    possible = sets.any(-1) if never_empty else torch.ones_like(sets[..., 0], dtype=torch.bool)
+    return Drawn(sets, seal.space.log_prob(logits, sets), seal.energy(sets, **inputs), possible)
 
 
 @torch.no_grad()
-def read(seal: SealForMultiLabel, texts: Sequence[str], num_samples: int, seed: int, scaling: Scaling) -> Drawn:
+def read(
+    seal: SealForMultiLabel, texts: Sequence[str], num_samples: int, seed: int, never_empty: bool, scaling: Scaling
+) -> Drawn:
     """The sets of all texts, drawn from the task-net with its logits scaled and shifted."""
     generator, places, parts = torch.Generator().manual_seed(seed), [], []
     for chosen, inputs in seal.batches(texts, 64):
         logits = seal.task_net(**inputs).logits.float() * scaling[0] + scaling[1]
         places += chosen
-        parts.append(draw(seal, logits, inputs, num_samples, generator))
+        parts.append(draw(seal, logits, inputs, num_samples, generator, never_empty))
     order = torch.tensor(places).argsort()
     return Drawn(*(torch.cat(part)[order] for part in zip(*parts, strict=True)))
 
@@ -138,28 +157,53 @@ def table(validation: tuple[Drawn, Tensor], test: tuple[Drawn, Tensor]) -> tuple
     return "\n".join(lines), found
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", help="of a saved run with a loss-net")
-    parser.add_argument("--dataset", required=True)
-    parser.add_argument("--data_dir")
-    parser.add_argument("--num_samples", type=int, default=200, help="K")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, help="file for the figures")
-    options = parser.parse_args(argv)
-    seal = SealForMultiLabel.from_pretrained(options.folder).eval()
-    data = load_multilabel(options.dataset, data_dir=options.data_dir)
+def decided(folder: str, data: Any, num_samples: int, seed: int, never_empty: bool) -> tuple[str, dict[str, Any]]:
+    """The table of a saved run and its figures, also under the threshold that is tuned for example F1."""
+    seal = SealForMultiLabel.from_pretrained(folder).eval()
     parts = {"validation": data.validation, "test": data.test}
     golds = {name: np.asarray(rows.with_format("numpy")["labels"][:]) for name, rows in parts.items()}
     outputs = {name: seal.predict(rows["text"][:])[0].double().numpy() for name, rows in parts.items()}
-    scaling, how = platt_scaling(outputs["validation"], golds["validation"]), (options.num_samples, options.seed)
-    splits = [(read(seal, rows["text"][:], *how, scaling), torch.tensor(golds[name])) for name, rows in parts.items()]
+    how = (num_samples, seed, never_empty, scaling := platt_scaling(outputs["validation"], golds["validation"]))
+    splits = [(read(seal, rows["text"][:], *how), torch.tensor(golds[name])) for name, rows in parts.items()]
     text, found = table(*splits)
     threshold, _ = tune_threshold(outputs["validation"], golds["validation"])
     plain = multilabel_metrics(outputs["test"], golds["test"], threshold=threshold)
     found |= {"scaling": scaling, "tuned threshold": {key: plain[key] for key in ("exact_match", "jaccard")}}
     said = ", ".join(f"{key} {100 * value:.2f}" for key, value in found["tuned threshold"].items())
-    print(f"{text}\n\nThe task-net at the threshold {threshold:.2f}, tuned for example F1: {said}.")
+    return f"{text}\n\nThe task-net at the threshold {threshold:.2f}, tuned for example F1: {said}.", found
+
+
+def over_seeds(found: Sequence[dict[str, Any]]) -> str:
+    """Markdown: mean ± standard deviation over runs, in percent."""
+    lines = ["| figure | runs | task-net alone | with the energy | difference |", "|---|---|---|---|---|"]
+    for figure in DECISIONS:
+        alone, energy = (100 * np.array([run[figure][side]["test"] for run in found]) for side in ("alone", "energy"))
+        said = [f"{values.mean():.2f} ± {values.std(ddof=1):.2f}" for values in (alone, energy)]
+        change = energy - alone
+        lines.append(
+            f"| {figure} | {len(found)} | {' | '.join(said)} | {change.mean():+.2f} ± {change.std(ddof=1):.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", help="of saved runs with a loss-net, of several seeds perhaps")
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--data_dir")
+    parser.add_argument("--num_samples", type=int, default=200, help="K")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--never_empty", action="store_true", help="p is 0 for the empty set")
+    parser.add_argument("--json", type=Path, help="file for the figures")
+    options = parser.parse_args(argv)
+    data = load_multilabel(options.dataset, data_dir=options.data_dir)
+    found = []
+    for folder in options.folders:
+        text, figures = decided(folder, data, options.num_samples, options.seed, options.never_empty)
+        found.append(figures)
+        print(text)
+    if len(found) > 1:
+        print(f"\n{over_seeds(found)}")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -43,14 +43,18 @@ def jaccard(a, b):
     return len(a & b) / len(a | b) if a | b else 1.0
 
 
+@pytest.mark.parametrize("never_empty", [False, True])
 @pytest.mark.parametrize("power, scale", [(1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.5, 0.7)])
-def test_decisions_are_those_of_all_label_sets(decoding, power, scale):
+def test_decisions_are_those_of_all_label_sets(decoding, power, scale, never_empty):
     nets = Nets()
     with torch.no_grad():
         every = SETS.expand(ROWS, -1, -1)
         score = power * nets.space.log_prob(nets.logits, every) - scale * nets.energy(every, nets.features)
+    if never_empty:
+        score[:, 0] = -torch.inf
     exact = torch.softmax(score, 1).double()
-    drawn = decoding.draw(nets, nets.logits, {"features": nets.features}, 40_000, torch.Generator().manual_seed(1))
+    generator = torch.Generator().manual_seed(1)
+    drawn = decoding.draw(nets, nets.logits, {"features": nets.features}, 40_000, generator, never_empty)
     codes = (drawn.sets[:, 1:] * 2 ** torch.arange(L - 1, -1, -1)).sum(-1).long()
     found = torch.zeros(ROWS, 2**L).scatter_add_(1, codes, drawn.weights(power, scale))
     torch.testing.assert_close(found.double(), exact, atol=0.03, rtol=0)
