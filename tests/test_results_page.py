@@ -408,6 +408,13 @@ def test_what_the_summary_says_holds_of_the_runs(runs, page):
     assert half == sorted(half, reverse=True) and half[0] > half[1] + 0.05
     roles = {loss: mean(f"srl_ewt_{loss}", "test_f1") for loss in summary.ROLES}
     assert max(roles, key=roles.get) == "crf" and roles["nce"] < roles["ce"]
+    sets = [f"{data}_finetuned" for data in ("semeval2018_ec", "xed_en", "brighter_eng")]
+    found = [{method: runs.of_method(name, method) for method in ("ce", "default", "zlpr")} for name in sets]
+    pairs = [(each["default"][seed], run) for each in found for seed, run in each["ce"].items()]
+    assert (sum(ours["test_rows"] == plain["test_rows"] for ours, plain in pairs), len(pairs)) == (12, 15)
+    zlpr = [statistics.mean(runs.gain(each["zlpr"], each["ce"], key).mean for each in found)
+            for key in (runs.TUNED, runs.CALIBRATED)]  # fmt: skip
+    assert 0.4 < zlpr[0] < 0.6 and 0.15 < zlpr[1] < 0.35
     masks = {loss: mean(f"weizmann_{loss}_bf16", "test_mean_iou") for loss in summary.MASKS}
     assert max(masks, key=masks.get) == "soft_iou" and masks["nce"] < masks["ce"] < masks["ranking_field"]
     others = [name for name in runs.STORE.recipes() if name.startswith("weizmann") and "dvn" not in name]

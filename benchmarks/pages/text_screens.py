@@ -56,8 +56,7 @@ SCREENS = {
             What does a loss-net add to an encoder that is fine-tuned? MiniLM is trained on the first 2,000 rows for 4
             epochs at a rate of 2e-4, and its classifier reads the mean of all tokens. A search of three trials gives
             every second net but that of `default` its weight and its own rate. For all methods `nce_balanced` it
-            chooses the smallest of three shares of the task loss's pull, 0.065. On seed 1 the largest loses 2 to 70
-            points.
+            chooses the smallest of three shares of the task loss's pull. On seed 1 the largest loses 2 to 70 points.
 
             **No loss-net gains.** What gains at one threshold is another loss without a second net, `--task_loss zlpr`:
             half a point on the mean of three sets. Under the default decoder it is a quarter of a point there, and more
