@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -58,19 +59,29 @@ def _table(views: tuple[View, ...]) -> str:
                 gain = runs.gain(found[method], found["ce"], TUNED)
                 cells += ["-" if gain is None else str(gain)]
             rows.append(cells)
-    rows += [cells for view in views if (cells := _over_sets(view))]
+    for view in views:
+        dependent, controls = (
+            [data for data in _sets(view) if (data in text_screen.CONTROLS) == kind] for kind in (0, 1)
+        )
+        rows += [cells for names in (dependent, controls) if (cells := _over_sets(view, names))]
     heads = [f"`{method}`" for method in METHODS]
     full = [i for i in range(len(heads)) if any(row[4 + i] != "-" for row in rows)]
     rows = [[*row[:4], *(row[4 + i] for i in full)] for row in rows]
     return table(["data", "task-net reads", "loss-net reads", "seeds", *(heads[i] for i in full)], rows)
 
 
-def _over_sets(view: View) -> list[str]:
-    """The row of the means over data sets, with a 95 % interval; empty for a single set."""
-    found = [_figures(data, view) for data in text_screen.SETS if runs.there([f"{data}_{view.name}"])]
+def _sets(view: View) -> list[str]:
+    """The data sets that have runs."""
+    return [data for data in text_screen.SETS if runs.there([f"{data}_{view.name}"])]
+
+
+def _over_sets(view: View, names: Sequence[str]) -> list[str]:
+    """The row of the means over these data sets, with a 95 % interval; empty for a single set."""
+    found = [_figures(data, view) for data in names]
     if len(found) < 2:
         return []
-    cells = [f"{len(found)} sets", view.task_net, view.loss_net, "", ""]
+    kind = "controls" if names[0] in text_screen.CONTROLS else "sets"
+    cells = [f"{len(found)} {kind}", view.task_net, view.loss_net, "", ""]
     for method in METHODS[1:]:
         gains = [
             [100 * (each[method][seed][TUNED] - run[TUNED]) for seed, run in each["ce"].items()]
@@ -85,11 +96,11 @@ def _over_sets(view: View) -> list[str]:
 def in_short() -> str:
     """A row for each view of a frozen encoder: cross-entropy on each data set, and what a second net adds on the mean
     of them."""
-    sets = [data for data in text_screen.SETS if runs.there([f"{data}_{VIEWS[0].name}"])]
+    sets = _sets(VIEWS[0])
     rows = []
     for view in VIEWS:
         plain = [runs.figure(_figures(data, view)["ce"], TUNED) for data in sets]
-        gains = dict(zip(METHODS[1:], _over_sets(view)[5:], strict=True))
+        gains = dict(zip(METHODS[1:], _over_sets(view, sets)[5:], strict=True))
         rows.append([view.task_net, view.loss_net, *plain, gains["mutual"], gains["nce"]])
     first, *others = sets
     gained = [f"`{method}`, mean of the {len(sets)}" for method in ("mutual", "nce")]
@@ -99,7 +110,7 @@ def in_short() -> str:
 def _commands(views: tuple[View, ...]) -> str:
     lines = []
     for view in views:
-        sets = [data for data in text_screen.SETS if runs.there([f"{data}_{view.name}"])]
+        sets = _sets(view)
         if not sets:
             continue
         stored = runs.stored(f"{sets[0]}_{view.name}").all()
@@ -116,13 +127,15 @@ def _data_commands() -> list[str]:
     """Of each data set: its features are written, and then compared."""
     found = [Compared(name, "mlc").command() for name in _comparisons(FEATURES)]
     sets = [words.split("--dataset ")[1].split()[0] for words in found]
-    write = "python benchmarks/text_features.py {} --data_dir PATH --encoder FOLDER --output_dir {}"
+    write = "python benchmarks/text_features.py {} --encoder FOLDER --output_dir {}"
+    read = {data: f"{data} --data_dir PATH" for data in text_screen.SETS}
+    read[text_screen.SPLIT_ANEW] = f"runs/text_screen/{text_screen.SPLIT_ANEW}"  # which that program writes
     return [
         bash(
             *(
                 line
                 for words, place in zip(found, sets, strict=True)
-                for line in (write.format(place.rsplit("/", 1)[1], place), words)
+                for line in (write.format(read[place.rsplit("/", 1)[1]], place), words)
             )
         )
     ]
@@ -152,9 +165,10 @@ SAID = """
     gain. Let the classifier itself read the mean (`--long_texts windows`), and cross-entropy alone is ahead of all of
     these: no second net adds as much as the better view."""
 AS_DATA = """
-    Both nets are MLPs on the mean of all tokens, and an epoch takes a second. Cross-entropy is then three to four
+    Both nets are MLPs on the mean of all tokens, and an epoch takes a second. Cross-entropy is then two to six
     points behind a [fine-tuned encoder](texts-finetuned.md). Every method has its first settings: `nce_balanced` a
-    share of 0.5 of the task loss's pull, `default` the share that the rule chooses."""
+    share of 0.5 of the task loss's pull, `default` the share that the rule chooses. `benchmarks/text_screen.py` splits
+    brighter_eng anew."""
 
 
 def _comparisons(views: tuple[View, ...] = (*VIEWS, *FEATURES)) -> list[str]:
