@@ -98,10 +98,10 @@ class Store:
             self.lines(data, "runs")
             file = self.folder / data / SCORES
             try:
-                texts = lzma.decompress(file.read_bytes()).decode().splitlines() if file.is_file() else []
+                kept = lzma.decompress(file.read_bytes()).decode().splitlines() if file.is_file() else []
             except lzma.LZMAError as error:
                 raise ValueError(f"{file} is damaged: {error}. Put a whole copy back.") from None
-            self._scores[data] = {digest(text): text for text in texts} | self._whole[data, "runs"]
+            self._scores[data] = {digest(text): text for text in kept} | self._whole[data, "runs"]
         return self._scores[data]
 
     def recipes(self) -> dict[str, list[Record]]:
