@@ -37,7 +37,10 @@ LABELS = {
     "at 0.5": "test_f1_example",
 }
 TAGS, MASKS = {"span F1": "test_f1", "accuracy": "test_accuracy"}, {"IoU": "test_mean_iou_tuned"}
-LOSSES = {"ce": ["--loss", "ce"], "default": []}
+CE, RATE = ["--loss", "ce"], "--learning_rate"
+WAYS = {"ce": CE, "default": []}  # name of a run's flags -> the flags beside the data
+RATES = {f"ce_{rate}": [*CE, RATE, rate] for rate in ("5e-5", "1e-4", "2e-4")}  # to choose the rate of texts
+WAYS |= RATES
 
 
 class DataSet(NamedTuple):
@@ -117,11 +120,11 @@ def synthetic(num_rows: int, folder: Path) -> None:
             unfinished.write_text("text,labels\n" + "".join(line() for _ in range(size)), encoding="utf-8")
 
 
-def runs_of(names: list[str], seeds: list[int]) -> Iterator[tuple[str, str, int]]:
-    """Data set, loss and seed of what is not on file yet; seed by seed, so that each has both losses soon."""
+def runs_of(names: list[str], ways: list[str], seeds: list[int]) -> Iterator[tuple[str, str, int]]:
+    """Data set, loss and seed of what is not on file yet; seed by seed, so that each has all of `ways` soon."""
     for seed in seeds:
         for name in names:
-            for loss in LOSSES:
+            for loss in ways:
                 if (name, loss, seed) not in STORE.lines(ALL, "defaults"):
                     yield name, loss, seed
 
@@ -131,7 +134,7 @@ def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[st
     data = {**SETS["find"], **SETS["verdict"]}[name]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        words = [*data.words, *LOSSES[loss], "--seed", str(seed), "--disable_tqdm", "true", "--report_to", "none"]
+        words = [*data.words, *WAYS[loss], "--seed", str(seed), "--disable_tqdm", "true", "--report_to", "none"]
         if name.startswith("synthetic_"):
             synthetic(int(name.removeprefix("synthetic_")), folder / name)
             source = ["--dataset", str(folder / name)]
@@ -180,13 +183,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default="verdict", help=f"{', '.join(SETS)}, or names of data sets by commas")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=["ce", "default"], help="flags beside the data")
     parser.add_argument("--data_dir", help="folder of the data sets")
     parser.add_argument("--encoder", help="folder or Hub id of a small encoder, for texts")
     parser.add_argument("--table", action="store_true", help="train nothing; print the table of what is on file")
     options = parser.parse_args()
     names = list(SETS.get(options.sets, options.sets.split(",")))
     if not options.table:
-        for name, loss, seed in runs_of(names, options.seeds):
+        for name, loss, seed in runs_of(names, options.ways, options.seeds):
             found = run(name, loss, seed, options)
             STORE.add({(ALL, "defaults"): [found]})
             print(f"{name}, {loss}, seed {seed}: {found['wall_seconds']:.0f} s", flush=True)
