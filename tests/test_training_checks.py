@@ -46,6 +46,8 @@ def trainer_with(folder, model=None, rows=None, **options):
     "option, value, message",
     [
         ("num_samples", 0, "`num_samples` is 0; it must be a finite number, at least 1."),
+        ("seed", -1, "`seed` is -1; it must be a finite number, at least 0"),
+        ("data_seed", -1, "`data_seed` is -1; it must be a finite number, at least 0"),
         ("num_samples", -3, "`num_samples` is -3; it must be a finite number, at least 1."),
         ("num_samples", 2.5, "`num_samples` is 2.5; it must be a whole number."),
         ("loss_net_steps", 1.5, "`loss_net_steps` is 1.5; it must be a whole number."),
