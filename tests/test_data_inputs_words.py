@@ -64,6 +64,17 @@ def test_lines_of_text_keep_their_line_and_offsets(tmp_path):
     assert next(file.chunks(9)).gold is None
 
 
+def test_lines_of_text_that_look_like_columns_are_named(tmp_path):
+    said = {}
+    for name, text in {"columns": "EU NNP\nrejects VBZ\n\nPeter NNP\n", "text": "A b.\n\nC d e.\nF g.\n"}.items():
+        file = SentenceFile(written(tmp_path, f"{name}.txt", text), Needs())
+        said[name] = (file.total, file.notes)
+    assert said["text"] == (3, ["text.txt: 1 empty lines left out."])
+    assert said["columns"][0] == 3 and "all have 2 words" in said["columns"][1][1]
+    assert "--word_column 0" in said["columns"][1][1]
+    assert SentenceFile(tmp_path / "columns.txt", Needs(), word_column=0).total == 2
+
+
 def test_texts_of_a_csv_are_split_as_lines_of_text(tmp_path):
     texts = ["In New  York.", 'say "hi", two']
     rows = "".join(f'{i},"{text.replace(chr(34), 2 * chr(34))}"\n' for i, text in enumerate(texts))
