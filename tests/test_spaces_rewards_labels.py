@@ -100,6 +100,8 @@ def test_a_relaxed_set_counts_as_its_decisions_and_a_pair_of_texts_as_both(rewar
         ("{rates: {a: 2}}", "`rates of a` is 2; it must be a number from 0 to 1"),
         ("{hierarchy: [a, b]}", "must be closed, or a list of pairs"),
         ("{excludes: [a, bb]}", "names the label 'bb'; the labels are a, b, c, d. Did you mean 'b'?"),
+        ("{exactly: 5}", "asks for 5 of 4 labels, which no label set can have"),
+        ("{at_least: 3, of: [a, b]}", "asks for 3 of 2 labels"),
         ("{needs: [a, b]}", "has 0 of the keys keywords"),
         ("{first: a}", "has 0 of the keys .* Its keys belong to rules for tags"),
     ],

@@ -114,7 +114,7 @@ class LabelRuleReward(Rules):
         hierarchy: the data's own, for `hierarchy: closed`.
 
     Raises:
-        ValueError: no rules, an unknown label, or `hierarchy: closed` without a hierarchy.
+        ValueError: no rules, an unknown label, more labels than there are, or `hierarchy: closed` without a hierarchy.
     """
 
     kinds = LABEL_KINDS
@@ -131,6 +131,12 @@ class LabelRuleReward(Rules):
         grouped = [[rule for rule in self.rules if rule.kind in group] for group in groups]
         self.ordered = [rule for group in grouped for rule in group]
         words, implied, counted, closed, rates = grouped
+        for rule in counted:
+            if rule.values[0] > (found := len(set(rule.fields) or place)):
+                raise ValueError(
+                    f"{self.where(rule)}A rule ({rule.kind}) asks for {rule.values[0]:g} of {found} labels, which no "
+                    f"label set can have. Give at most {found}."
+                )
         self.patterns = [re.compile(rule.pattern or "", re.IGNORECASE) for rule in words]
         self.tables = {
             "weight": torch.tensor([rule.weight for rule in self.ordered]),
