@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,9 +38,9 @@ LABELS = {
 }
 TAGS, MASKS = {"span F1": "test_f1", "accuracy": "test_accuracy"}, {"IoU": "test_mean_iou_tuned"}
 CE, RATE = ["--loss", "ce"], "--learning_rate"
-WAYS = {"ce": CE, "default": []}  # name of a run's flags -> the flags beside the data
-RATES = {f"ce_{rate}": [*CE, RATE, rate] for rate in ("5e-5", "1e-4", "2e-4")}  # to choose the rate of texts
-WAYS |= RATES
+RATES = ("5e-5", "1e-4", "2e-4")  # of pretrained encoders of texts
+WAYS = {"ce": CE, "default": [], "default_5e-5": [RATE, "5e-5"]}  # name of a run's loss -> flags beside the data
+WAYS |= {f"ce_{rate}": [*CE, RATE, rate] for rate in RATES}
 
 
 class DataSet(NamedTuple):
@@ -153,24 +153,41 @@ def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[st
     return {"name": name, "loss": loss, "seed": seed, "wall_seconds": seconds, **figures, **made_by}
 
 
-def table(names: list[str]) -> str:
+def rates(names: list[str]) -> str:
+    """Markdown: cross-entropy of texts by learning rate, a row per data set and rate, in percent."""
+    heads = {"validation": "eval_f1_example_tuned", **LABELS}
+    lines = [f"| data | rate | seeds | {' | '.join(heads)} |", "|---" * (3 + len(heads)) + "|"]
+    for name in names:
+        by_rate = {rate: STORE.defaults(name, f"ce_{rate}") for rate in RATES}
+        seeds = set.intersection(*(set(runs) for runs in by_rate.values()))
+        for rate, runs in by_rate.items() if seeds else ():
+            cells = [_figure([runs[seed][key] for seed in sorted(seeds)]) for key in heads.values()]
+            lines.append(f"| {name} | {rate} | {len(seeds)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _figure(values: Sequence[float]) -> str:
+    """Mean ± standard deviation, in percent."""
+    mean, std = mean_std([100 * value for value in values])
+    return f"{mean:.2f}" + f" ± {std:.2f}" * (len(values) > 1)
+
+
+def table(names: list[str], suffix: str = "") -> str:
     """Markdown: a row per data set and figure, in percent: mean ± standard deviation over seeds, and the difference of
-    runs with one seed, mean ± standard error."""
+    runs with one seed, mean ± standard error. `suffix` is what ends the names of both losses in `WAYS`."""
     lines = ["| data | figure | seeds | cross-entropy | default | difference |", "|---|---|---|---|---|---|"]
     differences = []
     for name in names:
-        found = STORE.lines(ALL, "defaults")
-        ours, plain = ({seed for key, loss, seed in found if key == name and loss == of} for of in ("default", "ce"))
-        seeds = sorted(ours & plain)
+        plain, ours = (STORE.defaults(name, loss + suffix) for loss in ("ce", "default"))
+        seeds = sorted(plain.keys() & ours.keys())
         for title, key in {**SETS["find"], **SETS["verdict"]}[name].figures.items():
-            pairs = [(found[name, "ce", seed].get(key), found[name, "default", seed].get(key)) for seed in seeds]
+            pairs = [(plain[seed].get(key), ours[seed].get(key)) for seed in seeds]
             if not pairs or None in pairs[0]:
                 continue
-            figures = [tuple(100 * value for value in values) for values in zip(*pairs, strict=True)]
-            changes = [after - before for before, after in zip(*figures, strict=True)]
+            changes = [100 * (after - before) for before, after in pairs]
             differences.append((name, change := statistics.mean(changes)))
             error = f" ± {statistics.stdev(changes) / len(seeds) ** 0.5:.2f}" if len(seeds) > 1 else ""
-            cells = [f"{mean:.2f}" + f" ± {std:.2f}" * (len(seeds) > 1) for mean, std in map(mean_std, figures)]
+            cells = [_figure(values) for values in zip(*pairs, strict=True)]
             lines.append(f"| {name} | {title} | {len(seeds)} | {' | '.join(cells)} | {change:+.2f}{error} |")
     first = dict(reversed(differences)).values()  # of each data set, the first figure
     if len(first) > 1:

@@ -112,6 +112,11 @@ class Store:
                 self._recipes.setdefault(name, []).append(without(line, "name"))
         return self._recipes
 
+    def defaults(self, data: str, loss: str) -> dict[int, Record]:
+        """The runs of `defaults.py` on a data set, by seed; `loss` is one of its `WAYS`."""
+        lines = self.lines(ALL, "defaults")
+        return {seed: line for (name, found, seed), line in sorted(lines.items()) if (name, found) == (data, loss)}
+
     def comparisons(self) -> dict[str, str]:
         """The data set of each comparison."""
         return dict(sorted((name, data) for data in self.data_sets() for (name, _) in self.lines(data, "comparisons")))

@@ -186,7 +186,7 @@ def test_packaged_recipes_parse_and_every_line_says_why(name, tmp_path):
     args, run = parse_recipe(kinds, ["--output_dir", str(tmp_path)], default_recipe=lambda _: file)
     expected = {
         "features": (1e-3, 32, 256, 10.0, 60, 8, "constant", 0),
-        "text": (5e-5, 16, 64, 1.0, 5, 2, "linear", 100),
+        "text": (1e-4, 16, 64, 1.0, 5, 2, "linear", 100),
         "text_frozen": (1e-3, 16, 64, 1.0, 30, 4, "linear", 100),
     }[name]
     found = (args.learning_rate, args.per_device_train_batch_size, args.per_device_eval_batch_size, args.max_grad_norm)

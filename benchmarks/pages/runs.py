@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from results_store import ALL, Store, Stored
+from results_store import Store, Stored
 from run_recipes import cell
 
 from seal_hf.compare import comparison
@@ -55,9 +55,8 @@ def of_method(name: str, method: str) -> Runs:
 
 
 def of_defaults(data: str, loss: str) -> Runs:
-    """Runs with no flag but the data: `loss` is `ce` or `default`."""
-    lines = STORE.lines(ALL, "defaults")
-    return {seed: line for (name, found, seed), line in sorted(lines.items()) if (name, found) == (data, loss)}
+    """Runs of `defaults.py`: `loss` is one of its `WAYS`."""
+    return STORE.defaults(data, loss)
 
 
 def stored(name: str) -> Stored:
