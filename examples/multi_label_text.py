@@ -27,7 +27,7 @@ def main() -> None:
         OUTPUT,
         energy_loss="nce",  # "ce" trains without a loss-net: the baseline
         loss_net_encoder="shared",
-        learning_rate=5e-5,
+        learning_rate=1e-4,
         per_device_train_batch_size=16,
         num_train_epochs=5,
         logging_steps=50,

@@ -263,11 +263,14 @@ def test_gains_of_defaults_are_means_over_data_sets_by_seed(store, runs, page):
             high = 0.2 * (data == "go_emotions")
             put(data, "ce", seed, 0.1 * seed + high, 0.5 + high)
             put(data, "default", seed, 0.9, 0.6 + 0.1 * seed + high)
+            put(data, "ce_5e-5", seed, 0.1 * seed, 0.5)
     # the rule was found on cal500, texts of a program count nowhere, and seq_fun has fewer seeds
     features, texts = (gains._data_sets(family) for family in ("Features", "Texts"))
     assert (features, texts) == (["genbase"], ["hoc", "go_emotions"])
     decoder, loss_net = gains._decoder("texts", texts), gains._default("texts", texts)
     page = "[defaults](docs/results/defaults.md)"
+    rate = gains._rate("texts", texts).cells("docs/results/")
+    assert rate[2:] == ["15.00 ± 7.07", "25.00 ± 7.07", "+10.00 ± 0.00", "2", page]
     names = "texts, F1: mean of hoc, go_emotions"
     plain = "25.00 ± 7.07"
     assert decoder.cells("docs/results/")[1:] == [names, plain, "60.00 ± 0.00", "+35.00 ± 7.07", "2", page]
