@@ -5,10 +5,10 @@
     python benchmarks/results_store.py merge ../theirs/recipes/results
 
 `recipes.jsonl` and `defaults.jsonl` hold the runs of recipes and those without any flag. Comparisons have a folder per
-data set. It holds their runs and searches as JSON lines (see `KINDS`), and `scores.txt.xz`: a line per run and decoder
-with the F1 of each test row, and a line per command. A run names its scores and its command by the first digits of
-their SHA-256. Lines are sorted, so that a new seed is a new line, and the same results give the same bytes. Figures are
-kept with seven digits.
+data set. It holds their runs and searches as JSON lines (see `KINDS`), and `scores.txt.xz`: the F1 of each test row, in
+a column per run and decoder (see `results_texts.py`), and commands. A run names its scores and its command by the first
+digits of their SHA-256. Lines are sorted, so that a new seed is a new line, and the same results give the same bytes.
+Figures are kept with seven digits.
 
 `unpack` writes a comparison as `examples/compare_losses.py` keeps it in its --output_dir, which goes on from there.
 `pack` takes such a folder, or one of a recipe's seedN.json, into the results. `merge` takes those of another checkout.
@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import lzma
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
+from results_texts import read_texts, write_texts
 
 from seal_hf.compare import Runs
 from seal_hf.compare.runs import read_run, write_json
@@ -96,11 +96,7 @@ class Store:
         """The scores of test rows and the commands, by what a run's line calls them."""
         if data not in self._scores:
             self.lines(data, "runs")
-            file = self.folder / data / SCORES
-            try:
-                kept = lzma.decompress(file.read_bytes()).decode().splitlines() if file.is_file() else []
-            except lzma.LZMAError as error:
-                raise ValueError(f"{file} is damaged: {error}. Put a whole copy back.") from None
+            kept = read_texts(self.folder / data / SCORES)
             self._scores[data] = {digest(text): text for text in kept} | self._whole[data, "runs"]
         return self._scores[data]
 
@@ -189,9 +185,7 @@ class Store:
         """The scores and commands that a line names, in the lines' order."""
         found = self.scores(data) | new
         kept = {name: found[name] for key in sorted(lines) for name in texts(lines[key]) if name in found}
-        if list(kept) != list(self.scores(data)):
-            with whole_file(self.folder / data / SCORES) as unfinished:
-                unfinished.write_bytes(lzma.compress("".join(f"{text}\n" for text in kept.values()).encode(), preset=9))
+        write_texts(self.folder / data / SCORES, kept.values())
         self._scores[data] = kept
 
 

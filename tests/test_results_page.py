@@ -15,7 +15,7 @@ from seal_hf.compare import Rows, Runs
 from seal_hf.compare.kinds.labels import COMPARED, DECODERS, METRIC
 
 ROOT = Path(__file__).resolve().parents[1]
-OURS = ("pages", "results_page", "results_store", "run_recipes", "defaults", "text_screen")
+OURS = ("pages", "results_page", "results_store", "results_texts", "run_recipes", "defaults", "text_screen")
 NOT_SHOWN = {"bibtex_recipes"}  # the recipes of bibtex once more, as a comparison
 OF_ONE_SEED = {"bibtex_implicit_all", "delicious_implicit_neumann"}  # pairs of one seed, which say nothing
 

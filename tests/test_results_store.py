@@ -144,7 +144,7 @@ def test_an_older_checkout_whose_runs_hold_their_whole_command_is_taken_in(modul
     for line in (line for line in lines if "command" in line):
         line["command"] = whole[line["seed"]]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    texts = lzma.decompress(scores.read_bytes()).decode().splitlines()
+    texts = module.read_texts(scores)
     scores.write_bytes(lzma.compress("".join(f"{text}\n" for text in texts if text not in whole.values()).encode()))
     again = module.Store(older.folder)
     assert (
@@ -156,6 +156,21 @@ def test_an_older_checkout_whose_runs_hold_their_whole_command_is_taken_in(modul
         fresh.missing() == [] and {run["seed"]: run["command"] for run in fresh.comparison("toy").all()["ce"]} == whole
     )
     assert not any(command in (ours.folder / "toy" / "runs.jsonl").read_text() for command in whole.values())
+
+
+def test_texts_come_back_in_the_order_of_their_tables(module, tmp_path):
+    file = tmp_path / "scores.txt.xz"
+    assert module.read_texts(file) == []
+    texts = ["500 0 1000", "python run.py  --name ''", "0 0 667", "5"]
+    module.write_texts(file, texts)
+    assert module.read_texts(file) == [texts[3], texts[0], texts[2], texts[1]]
+    assert lzma.decompress(file.read_bytes()).decode().startswith("=1\n5\n=3\n500 0\n0 0\n1000 667\n=5\npython\n")
+    before = file.stat().st_mtime_ns
+    module.write_texts(file, module.read_texts(file))
+    assert file.stat().st_mtime_ns == before
+    file.write_bytes(b"no archive")
+    with pytest.raises(ValueError, match=r"scores\.txt\.xz is damaged: .* Put a whole copy back"):
+        module.read_texts(file)
 
 
 def test_after_git_has_united_the_lines_merge_brings_the_scores(module, tmp_path, capsys):

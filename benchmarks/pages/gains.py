@@ -152,5 +152,6 @@ def below() -> str:
     bibtex, seq_fun = (beside_gain(name, "nce_balanced") for name in ("bibtex", "seq_fun"))
     return prose(f"""
         Figures are those of test sets in percent, mean ± standard deviation over seeds. A *difference* is paired by
-        seed. The first row begins with the Trainer's own rate of 5e-5; other rows on texts have ours on both sides. With its settings searched, a loss-net adds {bibtex} points to a tuned model on bibtex and {seq_fun} on
+        seed. The first row begins with the Trainer's own rate of 5e-5; the other rows on texts have ours on both
+        sides. With its settings searched, a loss-net adds {bibtex} points to a tuned model on bibtex and {seq_fun} on
         seq_fun; on four other sets with features it adds nothing.""")
