@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 import tiny_run
 from tiny_models import tiny_texts, tiny_tokenizer
@@ -12,7 +13,7 @@ from seal_hf import tokenize
 from seal_hf.cli.recipes import parse_recipe
 from seal_hf.cli.train import mlc
 from seal_hf.training.arguments import SealTrainingArguments
-from seal_hf.training.hints import hint_after, hints
+from seal_hf.training.hints import hint_after, hint_of_collapse, hints
 
 
 @pytest.mark.parametrize(
@@ -117,6 +118,21 @@ def test_a_run_whose_last_evaluation_is_by_far_the_best_was_too_short(figures, o
     assert (found is None) == (said is None)
     if said is not None:
         assert re.search(said, found) and "Give a higher --learning_rate than 5e-05, or a longer run: " in found
+
+
+def test_a_net_that_says_the_same_of_all_rows_learned_nothing(tmp_path):
+    args = SealTrainingArguments(str(tmp_path), learning_rate=0.1)
+    rows = np.array([[0.2, 0.7], [0.2, 0.705], [0.2, 0.702]])
+    said = "All 3 rows have the same probabilities, .* Give a lower --learning_rate than 0.1, or"
+    assert re.match(said, hint_of_collapse(rows, args) or "")
+    assert hint_of_collapse(rows + [[0, 0], [0.01, 0], [0, 0]], args) is None
+    assert hint_of_collapse(rows[:1], args) is None and hint_of_collapse(np.zeros((5, 0)), args) is not None
+
+
+def test_a_program_says_that_its_net_learned_nothing(tmp_path, capsys):
+    words = "--loss ce --use_cpu --max_train_rows 100 --learning_rate 3 --num_train_epochs 1".split()
+    mlc.main(["--output_dir", str(tmp_path), *words])
+    assert "learned nothing from what it reads. Give a lower --learning_rate than 3" in capsys.readouterr().out
 
 
 def test_a_program_says_that_its_run_was_too_short(tmp_path, capsys):

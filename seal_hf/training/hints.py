@@ -1,10 +1,11 @@
-"""Hints before a run begins, each logged once, and one after its end: they name the argument to change."""
+"""Hints before a run begins, each logged once, and after its end: they name the argument to change."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import numpy as np
 from transformers import TrainerState, TrainingArguments
 from transformers.utils import logging
 
@@ -12,6 +13,7 @@ from .energy_weight import BLIND_SHARE
 
 logger = logging.get_logger(__name__)
 STILL_RISING = 0.02  # gain of the last evaluation, as a share of its figure
+ALIKE = 0.01  # probabilities of a label within which a net says the same of all rows
 
 
 def hint_at(args: TrainingArguments, num_training_steps: int, ruled: bool = False, has_all_gold: bool = True) -> None:
@@ -74,6 +76,16 @@ def hint_after(args: TrainingArguments, state: TrainerState) -> str | None:
     return (
         f"`{name}` of the validation rows still improved at the end, from {better(before):.4g} to {last:.4g}: the run "
         f"was too short. Give a higher --learning_rate than {args.learning_rate:g}, or a longer run: {longer}."
+    )
+
+
+def hint_of_collapse(probabilities: np.ndarray, args: TrainingArguments) -> str | None:
+    """Of a net that gives all rows nearly the same `probabilities` (N, L); None for others, and for one row."""
+    if len(probabilities) < 2 or np.ptp(probabilities, axis=0).max(initial=0.0) >= ALIKE:
+        return None
+    return (
+        f"All {len(probabilities)} rows have the same probabilities, to {ALIKE:g}: the net learned nothing from what "
+        f"it reads. Give a lower --learning_rate than {args.learning_rate:g}, or a longer run if it had few steps."
     )
 
 
