@@ -56,19 +56,23 @@ class Row(NamedTuple):
     page: str
     to: str = ""
 
+    def seeds(self) -> list[int]:
+        """Those with all figures."""
+        return [seed for seed in self.ours if seed in self.before and seed in self.plain]
+
     def cells(self, base: str) -> list[str]:
-        seeds = [seed for seed in self.ours if seed in self.before]
+        seeds = self.seeds()
         gain = runs.of_differences([self.ours[seed] - self.before[seed] for seed in seeds])
         said = str(gain) + f" to {self.to}" * bool(self.to)
-        figures = [_mean(self.plain), _mean(self.ours), said, str(len(seeds))]
+        means = (_mean([values[seed] for seed in seeds]) for values in (self.plain, self.ours))
+        figures = [*means, said, str(len(seeds))]
         return [self.what, self.data, *figures, f"[{self.page}]({base}{self.page}.md)"]
 
 
-def _mean(values: dict[int, float]) -> str:
-    found = list(values.values())
-    if len(found) == 1:
-        return f"{found[0]:.2f}"
-    return f"{statistics.mean(found):.2f} ± {statistics.stdev(found):.2f}"
+def _mean(values: list[float]) -> str:
+    if len(values) == 1:
+        return f"{values[0]:.2f}"
+    return f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
 
 
 def rows() -> list[Row]:
@@ -87,15 +91,8 @@ def rows() -> list[Row]:
 def _data_sets(family: str) -> list[str]:
     """Data sets on which the rule of λ1 was not found, those with the most seeds; none that is made by a program."""
     found = [name for name in families()[family] if name in defaults.SETS["verdict"]]
-    found = [name for name in found if not name.startswith("synthetic")]
-    most = max((len(_seeds([name])) for name in found), default=0)
-    return [name for name in found if len(_seeds([name])) == most > 0]
-
-
-def _seeds(names: list[str]) -> list[int]:
-    """The seeds that all runs of these data sets have."""
-    found = [set(runs.of_defaults(name, loss)) for name in names for loss in ("ce", "default")]
-    return sorted(set.intersection(*found))
+    seeds = {name: len(runs.of_defaults(name, "ce")) for name in found if not name.startswith("synthetic")}
+    return [name for name, number in seeds.items() if number == max(seeds.values()) > 0]
 
 
 def _rate(kind: str, names: list[str]) -> Row:
@@ -120,9 +117,10 @@ def _said(kind: str, names: list[str]) -> str:
 
 
 def _of_sets(names: list[str], loss: str, key: str) -> dict[int, float]:
-    """By seed that all runs have, the mean over data sets."""
+    """By seed that all these data sets have, the mean over them."""
     found = [runs.of_defaults(name, loss) for name in names]
-    return {seed: 100 * statistics.mean(each[seed][key] for each in found) for seed in _seeds(names)}
+    seeds = sorted(set.intersection(*(set(each) for each in found)))
+    return {seed: 100 * statistics.mean(each[seed][key] for each in found) for seed in seeds}
 
 
 def _recipe(what: str, data: str, plain: str, ours: str, key: str, page: str) -> Row:
@@ -144,7 +142,7 @@ def _values(name: str, key: str) -> dict[int, float]:
 
 def gains(base: str = "") -> str:
     """The table; links begin with `base`."""
-    return table(HEAD, (row.cells(base) for row in rows()))
+    return table(HEAD, (row.cells(base) for row in rows() if row.seeds()))
 
 
 def below() -> str:

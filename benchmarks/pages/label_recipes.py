@@ -137,7 +137,7 @@ def families() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {title: [] for title in FAMILIES}
     for name, data in {**defaults.SETS["find"], **defaults.SETS["verdict"]}.items():
         family = "Tags and masks" if data.program != "mlc" else "Texts" if data.encoder else "Features"
-        if runs.of_defaults(name, "default"):
+        if runs.of_defaults(name, "ce"):
             found[family].append(name)
     return found
 
