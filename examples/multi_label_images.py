@@ -34,7 +34,6 @@ def main() -> None:
     args = SealTrainingArguments(
         OUTPUT,
         energy_loss="nce",  # "ce" trains without a loss-net: the baseline
-        loss_net_encoder="shared",  # it reads what the task-net's head reads
         learning_rate=2e-3 if MODEL is None else 5e-5,
         per_device_train_batch_size=32,
         num_train_epochs=12 if MODEL is None else 5,

@@ -26,7 +26,6 @@ def main() -> None:
     args = SealTrainingArguments(
         OUTPUT,
         energy_loss="nce",  # "ce" trains without a loss-net: the baseline
-        loss_net_encoder="shared",
         learning_rate=1e-4,
         per_device_train_batch_size=16,
         num_train_epochs=5,

@@ -20,8 +20,10 @@ from seal_hf import (
     FCNForSemanticSegmentation,
     MaskRows,
     SealForSegmentation,
+    SealTrainer,
     fcn_image_processor,
     load_masks,
+    pixel_scaling,
 )
 from seal_hf.metrics import mask_compute_metrics
 
@@ -285,3 +287,15 @@ def test_a_task_net_of_another_shape_is_refused(tmp_path):
     nets.task_net = FCNForSemanticSegmentation(FCNConfig(hidden_sizes=(4, 4, 4), num_labels=3))
     with pytest.raises(ValueError, match="The loss-net has 2 labels, the task-net 3"):
         make(tmp_path, nets)
+
+
+def test_pixels_of_another_scale_than_the_image_processor_s_are_refused(tmp_path):
+    processor = fcn_image_processor()
+    options = {"args": tiny_masks.arguments(tmp_path), "processing_class": processor}
+    plain = MaskRows(squares(), tiny_masks.CROP)
+    SealTrainer(tiny_masks.model(), train_dataset=plain, eval_dataset=plain, **options)
+    processor.do_normalize, processor.image_mean, processor.image_std = True, [0.5, 0.4, 0.3], [0.2] * 3
+    scaled = MaskRows(squares(), tiny_masks.CROP, **pixel_scaling(processor))
+    SealTrainer(tiny_masks.model(), train_dataset=scaled, eval_dataset=scaled, **options)
+    with pytest.raises(ValueError, match=r"`eval_dataset` and the image .* \{'mean': \[0.5, 0.4, 0.3\].*pixel_scaling"):
+        SealTrainer(tiny_masks.model(), train_dataset=scaled, eval_dataset=plain, **options)

@@ -117,7 +117,7 @@ def _further(screen: Screen) -> list[tuple[str, str]]:
 
 OF_RATES = """
     Cross-entropy alone. With few rows an encoder needs a higher learning rate than the usual 5e-5: after some hundred
-    steps even one of base size is far from done. An encoder of sentences is better read as the mean of its tokens. Both
+    steps even one of base size is far from done. A sentence encoder is better read as the mean of its tokens. Both
     are worth more than any other loss here."""
 RATES = "_rates_"  # in the names of comparisons of cross-entropy alone, behind the data set
 

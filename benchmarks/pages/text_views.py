@@ -146,7 +146,7 @@ def views_page() -> str:
         "What the nets read of a text",
         prose("""
             The classifier of a BERT reads one vector, which its pooler makes of the first token. A loss-net beside it
-            reads the mean of all tokens. In an encoder of sentences, such as MiniLM, the mean says more. So a second
+            reads the mean of all tokens. In a sentence encoder, such as MiniLM, the mean says more. So a second
             net may teach because it sees more, not because of what it is.
 
             These tables give both nets the same view. The encoder is frozen, and nothing is searched: every second net

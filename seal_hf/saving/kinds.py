@@ -12,7 +12,7 @@ from ..utils.files import json_object
 
 CONFIG, ADAPTER_CONFIG, DECISIONS = "config.json", "adapter_config.json", "seal_decisions.json"
 LOSS_NET_CONFIG = "_loss_net/config.json"
-POOLING = "1_Pooling/config.json"  # of an encoder of sentences, as the library sentence-transformers saves it
+POOLING = "1_Pooling/config.json"  # of a sentence encoder, as the library sentence-transformers saves it
 MULTI_LABEL, TAG_SEQUENCE, BINARY_MASK, MASKS = "multi_label", "tag_sequence", "binary_mask", "masks"
 HEADS = {  # end of a task-net's class name -> kind of output
     "ForMultiLabel": MULTI_LABEL,
@@ -90,7 +90,7 @@ def has_loss_net(name: str, hub: dict[str, Any]) -> bool:
 
 
 def means_tokens(name: str) -> bool:
-    """True if an encoder of sentences, a folder or a Hub id, says that its tokens' mean stands for a sentence."""
+    """True if a sentence encoder, a folder or a Hub id, says that its tokens' mean stands for a sentence."""
     try:
         found = _read(name, POOLING, {}) or {}
     except Exception:  # a hint ends no run; the loader of the encoder says what is wrong

@@ -1,5 +1,5 @@
 """Checks of a trainer's rows: values that are not labels, lengths that nothing pads, images that the net does not
-read."""
+read, pixels of another scale than the saved net will read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from datasets import Dataset
 from transformers import DataCollatorWithPadding, DefaultDataCollator, default_data_collator
 
+from ..data.tensors.crops import MaskRows, pixel_scaling
 from ..data.tensors.images import ImageRows
 from ..models.images import reading
 from ..nets.image_features import PIXELS
@@ -23,10 +24,11 @@ REMEDIES = {
 
 def check_rows(trainer: Any) -> None:
     """Raises ValueError for labels outside the trainer's space, for rows of different lengths that its collator does
-    not pad, and for images that its task-net does not read."""
+    not pad, for images that its task-net does not read, and for pixels of another scale than its image processor's."""
     check_label_values(trainer.space, train_dataset=trainer.train_dataset, eval_dataset=trainer.eval_dataset)
     check_padding(trainer)
     check_images(trainer)
+    check_pixels(trainer)
 
 
 def check_padding(trainer: Any) -> None:
@@ -81,3 +83,18 @@ def check_images(trainer: Any) -> None:
             model(**batch)
     finally:
         model.train(was_training)
+
+
+def check_pixels(trainer: Any) -> None:
+    """Raises ValueError if images with masks are scaled otherwise than by the trainer's image processor, by which a
+    saved net reads new images."""
+    processor = trainer.processing_class
+    if not hasattr(processor, "do_rescale"):
+        return
+    for split in ("train_dataset", "eval_dataset"):
+        if isinstance(rows := getattr(trainer, split), MaskRows) and not rows.reads_as(processor):
+            raise ValueError(
+                f"`{split}` and the image processor scale pixels differently, so the saved net would read other pixels "
+                f"than it was trained on. Give both data sets the processor's scale, {pixel_scaling(processor)}: "
+                "MaskRows(..., **pixel_scaling(processor))."
+            )

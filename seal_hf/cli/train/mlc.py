@@ -87,7 +87,7 @@ ARGUMENTS = (DataArguments, ModelArguments, RunArguments, SealTrainingArguments)
 NETS = "adapter adapter_rank adapter_targets quantization energy global_size hidden_size num_layers dropout".split()
 IMAGE_FLAGS = ("image_size", "augmentation")
 FIRST_TOKEN = (
-    "The classifier reads the first token. In encoders of sentences the mean of all tokens says more: "
+    "The classifier reads the first token. In sentence encoders the mean of all tokens says more: "
     "--long_texts windows reads it, --long_texts cut leaves this line out."
 )
 SMALL_NETS = {"features": DROPOUT, "images": CNN_DROPOUT}  # kind of data -> dropout of the net without a pretrained one

@@ -76,6 +76,13 @@ class MaskRows(TensorRows):
         self.flip_channels = flip_channels
         self.mean, self.std = (torch.as_tensor(value, dtype=torch.float32).view(-1, 1, 1) for value in (mean, std))
 
+    def reads_as(self, processor: Any) -> bool:
+        """True if an image processor gives the same pixels, see [`pixel_scaling`]."""
+        scaling = {"mean": 0.0, "std": 1.0, "flip_channels": False, **pixel_scaling(processor)}
+        mean, std = (torch.as_tensor(scaling[name]).view(-1, 1, 1).expand(3, 1, 1) for name in ("mean", "std"))
+        same = torch.allclose(self.mean.expand_as(mean), mean) and torch.allclose(self.std.expand_as(std), std)
+        return same and self.flip_channels == scaling["flip_channels"]
+
     def set_epoch(self, epoch: int) -> None:
         """New crops, uniform over all places; [`NewEpoch`] calls it."""
         self.epoch = epoch
