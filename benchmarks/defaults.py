@@ -36,6 +36,7 @@ LABELS = {
     "calibrated": "test_f1_example_calibrated",
     "at 0.5": "test_f1_example",
 }
+TREES = {"bracket F1": "test_f1"}
 TAGS, MASKS = {"span F1": "test_f1", "accuracy": "test_accuracy"}, {"IoU": "test_mean_iou_tuned"}
 CE, RATE = ["--loss", "ce"], "--learning_rate"
 RATES = ("5e-5", "1e-4", "2e-4")  # of pretrained encoders of texts
@@ -69,6 +70,8 @@ SETS = {
         "brighter_eng": TEXTS,
         "twitter_pos": DataSet("tagging", TAGS),
         "synthetic_600": TEXTS,
+        "cora": DataSet("tagging", TAGS, encoder=True),
+        "ptb_nltk": DataSet("parsing", TREES, ("--max_train_rows", "500"), encoder=True),
     },
     "verdict": {
         "genbase": FEATURES,
@@ -83,6 +86,7 @@ SETS = {
         "synthetic_200": TEXTS,
     },
 }
+EVERY = {**SETS["find"], **SETS["verdict"]}
 
 
 def synthetic(num_rows: int, folder: Path) -> None:
@@ -131,7 +135,7 @@ def runs_of(names: list[str], ways: list[str], seeds: list[int]) -> Iterator[tup
 
 def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """The figures of one run, and what made it."""
-    data = {**SETS["find"], **SETS["verdict"]}[name]
+    data = EVERY[name]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         words = [*data.words, *WAYS[loss], "--seed", str(seed), "--disable_tqdm", "true", "--report_to", "none"]
@@ -154,16 +158,19 @@ def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[st
 
 
 def rates(names: list[str]) -> str:
-    """Markdown: cross-entropy of texts by learning rate, a row per data set and rate, in percent."""
-    heads = {"validation": "eval_f1_example_tuned", **LABELS}
-    lines = [f"| data | rate | seeds | {' | '.join(heads)} |", "|---" * (3 + len(heads)) + "|"]
+    """Markdown, or nothing without runs: cross-entropy by learning rate, a row per data set and rate, in percent. All
+    data sets have the same figures; the first one stands there for validation too."""
+    figures = EVERY[names[0]].figures
+    heads = {"validation": next(iter(figures.values())).replace("test_", "eval_"), **figures}
+    lines = []
     for name in names:
         by_rate = {rate: STORE.defaults(name, f"ce_{rate}") for rate in RATES}
         seeds = set.intersection(*(set(runs) for runs in by_rate.values()))
         for rate, runs in by_rate.items() if seeds else ():
             cells = [_figure([runs[seed][key] for seed in sorted(seeds)]) for key in heads.values()]
             lines.append(f"| {name} | {rate} | {len(seeds)} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    head = [f"| data | rate | seeds | {' | '.join(heads)} |", "|---" * (3 + len(heads)) + "|"]
+    return "\n".join(head + lines) if lines else ""
 
 
 def _figure(values: Sequence[float]) -> str:
@@ -173,14 +180,14 @@ def _figure(values: Sequence[float]) -> str:
 
 
 def table(names: list[str], suffix: str = "") -> str:
-    """Markdown: a row per data set and figure, in percent: mean ± standard deviation over seeds, and the difference of
-    runs with one seed, mean ± standard error. `suffix` is what ends the names of both losses in `WAYS`."""
-    lines = ["| data | figure | seeds | cross-entropy | default | difference |", "|---|---|---|---|---|---|"]
-    differences = []
+    """Markdown, or nothing without runs: a row per data set and figure, in percent: mean ± standard deviation over
+    seeds, and the difference of runs with one seed, mean ± standard error. `suffix` is what ends the names of both
+    losses in `WAYS`."""
+    lines, differences = [], []
     for name in names:
         plain, ours = (STORE.defaults(name, loss + suffix) for loss in ("ce", "default"))
         seeds = sorted(plain.keys() & ours.keys())
-        for title, key in {**SETS["find"], **SETS["verdict"]}[name].figures.items():
+        for title, key in EVERY[name].figures.items():
             pairs = [(plain[seed].get(key), ours[seed].get(key)) for seed in seeds]
             if not pairs or None in pairs[0]:
                 continue
@@ -193,7 +200,8 @@ def table(names: list[str], suffix: str = "") -> str:
     if len(first) > 1:
         mean = statistics.mean(first)
         lines.append(f"\nMean difference over the first figures of {len(first)} data sets: {mean:+.2f}.")
-    return "\n".join(lines)
+    head = ["| data | figure | seeds | cross-entropy | default | difference |", "|---|---|---|---|---|---|"]
+    return "\n".join(head + lines) if lines else ""
 
 
 def main() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import defaults
 from results_store import ROOT
 
@@ -135,17 +137,26 @@ def texts() -> str:
 def families() -> dict[str, list[str]]:
     """Data sets with runs of `defaults.py`, by family."""
     found: dict[str, list[str]] = {title: [] for title in FAMILIES}
-    for name, data in {**defaults.SETS["find"], **defaults.SETS["verdict"]}.items():
+    for name, data in defaults.EVERY.items():
         family = "Tags and masks" if data.program != "mlc" else "Texts" if data.encoder else "Features"
         if runs.of_defaults(name, "ce"):
             found[family].append(name)
     return found
 
 
+def _by_figures(sets: Mapping[str, defaults.DataSet]) -> list[list[str]]:
+    """The data sets with a pretrained encoder, those with the same figures together."""
+    found: dict[str, list[str]] = {}
+    for name, data in sets.items():
+        if data.encoder:
+            found.setdefault(" ".join(data.figures), []).append(name)
+    return list(found.values())
+
+
 def default_settings() -> str:
     tables = [section(title, defaults.table(names)) for title, names in families().items() if names]
-    texts = [name for sets in defaults.SETS.values() for name, data in sets.items() if data is defaults.TEXTS]
-    before = [name for name in texts if runs.of_defaults(name, "default_5e-5")]
+    found = [defaults.rates(names) for names in _by_figures(defaults.SETS["find"])]
+    before = [defaults.table(names, "_5e-5") for names in _by_figures(defaults.EVERY)]
     return page(
         "Defaults",
         prose("""
@@ -165,17 +176,17 @@ def default_settings() -> str:
         section(
             "How the rate of texts was chosen",
             prose("""
-                Cross-entropy at three learning rates, on texts that give no verdict. A Trainer's own default is 5e-5.
-                Validation prefers 1e-4 on two data sets, and 2e-4 on the third, which has the fewest rows. So 1e-4 is
-                the default for label sets of texts. An encoder of base size was tried at these rates on
-                [one data set](texts-finetuned.md#the-rate-and-the-view-matter-more)."""),
-            defaults.rates(texts),
+                Cross-entropy at three learning rates, on data sets that give no verdict, seed 1. A Trainer's own
+                default is 5e-5."""),
+            *filter(None, found),
             bash(
                 "python benchmarks/defaults.py --data_dir PATH --encoder FOLDER --seeds 1 "
-                "--sets xed_en,synthetic_600,brighter_eng --ways ce_1e-4 ce_2e-4"
+                "--sets xed_en,synthetic_600,brighter_eng --ways ce_1e-4 ce_2e-4",
+                "python benchmarks/defaults.py --data_dir PATH --encoder FOLDER --seeds 1 "
+                "--sets cora,ptb_nltk --ways ce_5e-5 ce_1e-4 ce_2e-4",
             ),
             "Before, the default was 5e-5. The rows at that rate are:",
-            defaults.table(before, "_5e-5"),
+            *filter(None, before),
         ),
         section(
             "How the rule of λ1 was found",
