@@ -1,7 +1,9 @@
-"""Does the default cost a newcomer anything? Cross-entropy beside the default, with no flag but the data.
+"""Does the default cost a newcomer anything? Cross-entropy beside the default, with no flag but the data; and, to find
+the default rate of texts, cross-entropy at several rates.
 
     python benchmarks/defaults.py --data_dir path/to/data --encoder path/to/minilm               # sets of the verdict
     python benchmarks/defaults.py --data_dir path/to/data --encoder path/to/minilm --sets find   # to find a rule on
+    python benchmarks/defaults.py --data_dir path/to/data --encoder path/to/minilm --sets xed_en --ways ce_5e-5 ce_1e-4
     python benchmarks/defaults.py --table                                                        # what is on file
 
 Each run is a process of its own, `seal-hf train ...`, with seeds 1 to 3. A run that is in recipes/results/ is not
@@ -19,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -157,6 +159,15 @@ def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[st
     return {"name": name, "loss": loss, "seed": seed, "wall_seconds": seconds, **figures, **made_by}
 
 
+def by_figures(names: Iterable[str]) -> list[list[str]]:
+    """The data sets that a pretrained encoder reads, those with the same figures together."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if EVERY[name].encoder:
+            found.setdefault(" ".join(EVERY[name].figures), []).append(name)
+    return list(found.values())
+
+
 def rates(names: list[str]) -> str:
     """Markdown, or nothing without runs: cross-entropy by learning rate, a row per data set and rate, in percent. All
     data sets have the same figures; the first one stands there for validation too."""
@@ -219,7 +230,7 @@ def main() -> None:
             found = run(name, loss, seed, options)
             STORE.add({(ALL, "defaults"): [found]})
             print(f"{name}, {loss}, seed {seed}: {found['wall_seconds']:.0f} s", flush=True)
-    print(table(names))
+    print(*filter(None, (table(names), *map(rates, by_figures(names)))), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A file of many long texts that are alike word by word, such as the F1 of each test row by each of many runs.
 
 Texts of as many words stand in one table with a column per text: below a line `=WORDS` there is a line per word. What
-is alike stands side by side, so the compressed file is a quarter smaller than with a line per text.
+is alike stands side by side, so most compressed files are smaller than with a line per text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def read_texts(file: Path) -> list[str]:
         ValueError: the file is damaged.
     """
     try:
-        lines = lzma.decompress(file.read_bytes()).decode().splitlines() if file.is_file() else []
+        lines = lzma.decompress(file.read_bytes()).decode().split("\n")[:-1] if file.is_file() else []
     except lzma.LZMAError as error:
         raise ValueError(f"{file} is damaged: {error}. Put a whole copy back.") from None
     if not lines or not lines[0].startswith("="):
@@ -28,6 +28,8 @@ def read_texts(file: Path) -> list[str]:
     texts, start = [], 0
     while start < len(lines):
         end = start + 1 + int(lines[start].removeprefix("="))
+        if end > len(lines):
+            raise ValueError(f"{file} is damaged: its last table lacks lines. Put a whole copy back.")
         texts += map(" ".join, zip(*(line.split(" ") for line in lines[start + 1 : end]), strict=True))
         start = end
     return texts

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Literal, Optional
 
 import pytest
+import yaml
 from transformers import HfArgumentParser, TrainingArguments
 
 from seal_hf import EnergyTrainingArguments, SealTrainingArguments
@@ -206,6 +207,11 @@ def test_the_packaged_recipe_of_energy_networks_parses_and_every_line_says_why(t
     found = (args.learning_rate, args.per_device_train_batch_size, args.max_grad_norm, args.num_train_epochs)
     assert (*found, args.num_samples) == (1e-3, 32, 10.0, 40, 100)
     assert all(line.startswith("#") or "  # " in line for line in file.read_text(encoding="utf-8").splitlines())
+
+
+@pytest.mark.parametrize("name", ["text", "tagging_text", "parsing_text"])
+def test_the_rate_of_a_text_encoder_is_the_same_for_all_outputs(name):
+    assert yaml.safe_load(packaged_recipe(name).read_text(encoding="utf-8"))["learning_rate"] == 1e-4
 
 
 def test_an_unknown_packaged_recipe_is_named():

@@ -297,5 +297,18 @@ def test_pixels_of_another_scale_than_the_image_processor_s_are_refused(tmp_path
     processor.do_normalize, processor.image_mean, processor.image_std = True, [0.5, 0.4, 0.3], [0.2] * 3
     scaled = MaskRows(squares(), tiny_masks.CROP, **pixel_scaling(processor))
     SealTrainer(tiny_masks.model(), train_dataset=scaled, eval_dataset=scaled, **options)
-    with pytest.raises(ValueError, match=r"`eval_dataset` and the image .* \{'mean': \[0.5, 0.4, 0.3\].*pixel_scaling"):
+    with pytest.raises(ValueError, match=r"`eval_dataset` scales .* \{'mean': \[0.5, 0.4, 0.3\].*pixel_scaling"):
         SealTrainer(tiny_masks.model(), train_dataset=scaled, eval_dataset=plain, **options)
+    with pytest.raises(ValueError, match=r"`eval_dataset\['b'\]` scales pixels"):
+        SealTrainer(tiny_masks.model(), train_dataset=scaled, eval_dataset={"a": scaled, "b": plain}, **options)
+    processor.image_mean, processor.image_std = np.array([0.5, 0.4, 0.3]), 0.2
+    SealTrainer(tiny_masks.model(), train_dataset=scaled, eval_dataset=scaled, **options)
+
+    class Own(MaskRows):
+        def batch(self, indices):
+            return super().batch(indices)  # which would scale
+
+    own = Own(squares(), tiny_masks.CROP)
+    SealTrainer(tiny_masks.model(), train_dataset=own, eval_dataset=own, **options)
+    processor.image_mean = None  # no scale that can be read
+    SealTrainer(tiny_masks.model(), train_dataset=plain, eval_dataset=plain, **options)

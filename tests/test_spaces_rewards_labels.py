@@ -102,6 +102,7 @@ def test_a_relaxed_set_counts_as_its_decisions_and_a_pair_of_texts_as_both(rewar
         ("{excludes: [a, bb]}", "names the label 'bb'; the labels are a, b, c, d. Did you mean 'b'?"),
         ("{exactly: 5}", "asks for 5 of 4 labels, which no label set can have"),
         ("{at_least: 3, of: [a, b]}", "asks for 3 of 2 labels"),
+        ("{at_least: 2, of: [a, a]}", "`of` names 'a' twice"),
         ("{needs: [a, b]}", "has 0 of the keys keywords"),
         ("{first: a}", "has 0 of the keys .* Its keys belong to rules for tags"),
     ],
@@ -112,6 +113,12 @@ def test_a_wrong_rule_is_named_with_its_line(tmp_path, rule, message):
         ValueError, match=rf"rules\.yaml, line 4: .*{re.escape(message) if 'Did' in message else message}"
     ):
         LabelRuleReward(tmp_path / "rules.yaml", LABELS)
+
+
+@pytest.mark.parametrize("rule", ["{at_least: 4}", "{exactly: 2, of: [a, b]}", "{at_most: 9}"])
+def test_a_count_that_some_label_set_has_is_taken(tmp_path, rule):
+    (tmp_path / "rules.yaml").write_text(f"rules:\n- {rule}\n")
+    assert len(LabelRuleReward(tmp_path / "rules.yaml", LABELS).rules) == 1
 
 
 def test_a_closed_hierarchy_needs_one(tmp_path):

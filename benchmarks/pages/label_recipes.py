@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import defaults
 from results_store import ROOT
 
@@ -11,6 +9,7 @@ from . import recipe_tables, runs
 from .markdown import bash, page, prose, section, table
 from .structures import MINILM, READ
 
+OTHERS = "Tags, trees and masks"
 VARIANTS = {  # suffix of the recipe's name -> what it is
     "nce_balanced": "λ1 as a share of cross-entropy's gradient",
     "nce_cheap": "λ1 as a share of the gradient, in the cheap form",
@@ -22,7 +21,7 @@ VARIANTS = {  # suffix of the recipe's name -> what it is
 }
 PARTS = {"local": "no dependencies between labels", "pairwise": "pairs of labels"}
 MODES = ("ce", "nce", "nce_separate", "nce_peft", "nce_adapters")
-FAMILIES = ("Features", "Texts", "Tags and masks")
+FAMILIES = ("Features", "Texts", OTHERS)
 
 
 def data_of_recipes() -> list[str]:
@@ -138,25 +137,17 @@ def families() -> dict[str, list[str]]:
     """Data sets with runs of `defaults.py`, by family."""
     found: dict[str, list[str]] = {title: [] for title in FAMILIES}
     for name, data in defaults.EVERY.items():
-        family = "Tags and masks" if data.program != "mlc" else "Texts" if data.encoder else "Features"
+        family = OTHERS if data.program != "mlc" else "Texts" if data.encoder else "Features"
         if runs.of_defaults(name, "ce"):
             found[family].append(name)
     return found
 
 
-def _by_figures(sets: Mapping[str, defaults.DataSet]) -> list[list[str]]:
-    """The data sets with a pretrained encoder, those with the same figures together."""
-    found: dict[str, list[str]] = {}
-    for name, data in sets.items():
-        if data.encoder:
-            found.setdefault(" ".join(data.figures), []).append(name)
-    return list(found.values())
-
-
 def default_settings() -> str:
     tables = [section(title, defaults.table(names)) for title, names in families().items() if names]
-    found = [defaults.rates(names) for names in _by_figures(defaults.SETS["find"])]
-    before = [defaults.table(names, "_5e-5") for names in _by_figures(defaults.EVERY)]
+    found = [defaults.rates(names) for names in defaults.by_figures(defaults.SETS["find"])]
+    old = [name for name in defaults.EVERY if runs.of_defaults(name, "default_5e-5")]
+    before = [defaults.table(names, "_5e-5") for names in defaults.by_figures(old)]
     return page(
         "Defaults",
         prose("""
@@ -181,12 +172,14 @@ def default_settings() -> str:
             *filter(None, found),
             bash(
                 "python benchmarks/defaults.py --data_dir PATH --encoder FOLDER --seeds 1 "
-                "--sets xed_en,synthetic_600,brighter_eng --ways ce_1e-4 ce_2e-4",
-                "python benchmarks/defaults.py --data_dir PATH --encoder FOLDER --seeds 1 "
-                "--sets cora,ptb_nltk --ways ce_5e-5 ce_1e-4 ce_2e-4",
+                "--sets xed_en,synthetic_600,brighter_eng,cora,ptb_nltk --ways ce_5e-5 ce_1e-4 ce_2e-4"
             ),
-            "Before, the default was 5e-5. The rows at that rate are:",
+            "Before, the default was 5e-5. The rows at that rate, and the command that makes them again:",
             *filter(None, before),
+            bash(
+                "python benchmarks/defaults.py --data_dir PATH --encoder FOLDER "
+                f"--sets {','.join(old)} --ways ce_5e-5 default_5e-5"
+            ),
         ),
         section(
             "How the rule of λ1 was found",

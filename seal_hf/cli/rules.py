@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     file = words[1]
     program = PROGRAMS[WORDS[output_of_rules(file)]]
     arguments, seed = parse_recipe([program.arguments[0], SeedArguments], words[2:])
-    check_value("data_seed", seed.data_seed, least=0, below=2**32)
+    check_value("data_seed", seed.data_seed, least=0)
     data = program.loader(**vars(arguments), seed=seed.data_seed)
     print(check(file, data))
 

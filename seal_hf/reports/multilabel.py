@@ -275,7 +275,7 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
 
     def report(folder: Path) -> str:
         said = written(folder)
-        if found.predicted and (hint := hint_of_collapse(next(iter(found.predicted.values()))[0], trainer.args)):
+        if found.predicted and (hint := hint_of_collapse(found.predicted["eval"][0], trainer.args)):
             said += f"\n\n{hint}"
         judged = None
         if found.predicted:

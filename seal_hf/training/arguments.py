@@ -344,8 +344,6 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         whole = {each.name for each in fields(self) if each.type in (int, "int")}
         for name, least in LEAST.items():
             check_value(name, getattr(self, name), least=least, whole=name in whole)
-        for name in ("seed", "data_seed"):
-            check_value(name, getattr(self, name), least=0, below=2**32)
         for loss in (*ENERGY_LOSSES.values(), *TASK_LOSSES.values(), *TAG_TASK_LOSSES.values()):
             loss.check_values(self)
         check_coherence(self)

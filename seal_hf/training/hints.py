@@ -13,7 +13,7 @@ from .energy_weight import BLIND_SHARE
 
 logger = logging.get_logger(__name__)
 STILL_RISING = 0.02  # gain of the last evaluation, as a share of its figure
-ALIKE = 0.01  # probabilities of a label within which a net says the same of all rows
+ALIKE = 0.01  # of the mean probability of a label: within it a net says the same of all rows
 
 
 def hint_at(args: TrainingArguments, num_training_steps: int, ruled: bool = False, has_all_gold: bool = True) -> None:
@@ -80,12 +80,15 @@ def hint_after(args: TrainingArguments, state: TrainerState) -> str | None:
 
 
 def hint_of_collapse(probabilities: np.ndarray, args: TrainingArguments) -> str | None:
-    """Of a net that gives all rows nearly the same `probabilities` (N, L); None for others, and for one row."""
-    if len(probabilities) < 2 or np.ptp(probabilities, axis=0).max(initial=0.0) >= ALIKE:
+    """Of a net that gives all validation rows nearly the same `probabilities` (N, L); None for others, for NaN, and for
+    a single row."""
+    spread, size = np.ptp(probabilities, axis=0), probabilities.mean(0)
+    if len(probabilities) < 2 or not (spread <= np.maximum(ALIKE * size, np.finfo(np.float32).eps)).all():
         return None
     return (
-        f"All {len(probabilities)} rows have the same probabilities, to {ALIKE:g}: the net learned nothing from what "
-        f"it reads. Give a lower --learning_rate than {args.learning_rate:g}, or a longer run if it had few steps."
+        f"All {len(probabilities)} validation rows have the same probabilities, to {ALIKE:.0%}: the net learned "
+        f"nothing from what it reads. Give a lower --learning_rate than {args.learning_rate:g}, or a longer run if it "
+        "had few steps."
     )
 
 

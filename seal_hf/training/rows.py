@@ -87,14 +87,20 @@ def check_images(trainer: Any) -> None:
 
 def check_pixels(trainer: Any) -> None:
     """Raises ValueError if images with masks are scaled otherwise than by the trainer's image processor, by which a
-    saved net reads new images."""
+    saved net reads new images. Rows of a class that scales by itself, and processors of another kind, are not
+    checked."""
     processor = trainer.processing_class
-    if not hasattr(processor, "do_rescale"):
+    if not hasattr(processor, "image_mean") and not hasattr(processor, "do_rescale"):
         return
-    for split in ("train_dataset", "eval_dataset"):
-        if isinstance(rows := getattr(trainer, split), MaskRows) and not rows.reads_as(processor):
+    try:
+        scaling = pixel_scaling(processor)
+    except (TypeError, ValueError):  # its scale cannot be read
+        return
+    datasets = {"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}
+    for split, rows in each_dataset(datasets):
+        if isinstance(rows, MaskRows) and type(rows).batch is MaskRows.batch and not rows.reads_as(processor):
             raise ValueError(
-                f"`{split}` and the image processor scale pixels differently, so the saved net would read other pixels "
-                f"than it was trained on. Give both data sets the processor's scale, {pixel_scaling(processor)}: "
-                "MaskRows(..., **pixel_scaling(processor))."
+                f"`{split}` scales pixels otherwise than the image processor, {type(processor).__name__} with "
+                f"{scaling or 'pixels from 0 to 1'}. A saved net would read other pixels than it was trained on. Give "
+                "MaskRows(..., **pixel_scaling(processor)), or the processor that belongs to these rows."
             )

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from transformers import TrainingArguments
 
+from ..utils.options import check_value
+
 
 @dataclass
 class GuardedArguments(TrainingArguments):
@@ -29,3 +31,8 @@ class GuardedArguments(TrainingArguments):
     overwrite_output_dir: bool = field(
         default=False, metadata={"help": "Replace the run that the output folder holds."}
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("seed", "data_seed"):
+            check_value(name, getattr(self, name), least=0, whole=True)

@@ -198,18 +198,18 @@ class SentenceFile:
 
     def _texts(self) -> Iterator[Sentence]:
         self._refuse_needs("lines of text have none. Give columns, or .jsonl with such a field")
-        empty, count, lengths = 0, 0, set[int]()
+        empty, inner, count, lengths = 0, 0, 0, set[int]()
         for number, text in enumerate(lines_of(self.path), start=1):
             if not text.strip():
                 empty += 1
                 continue
-            count += 1
-            lengths.add(len(text.split()))
+            count, inner = count + 1, empty
+            lengths |= {len(text.split())} - {0} if not text.startswith("#") else set()
             yield sentence_of_text(text, f"{self.path}, line {number}", {"line": number})
         self._left_out = [f"{self.path.name}: {empty} empty lines left out."] if empty else []
-        if empty and count > 2 and len(lengths) == 1 and lengths != {1}:
-            columns = f"each line was read as a sentence, but all have {lengths.pop()} words, as columns have"
-            self._left_out.append(f"{self.path.name}: {columns}. To read columns, give the words': --word_column 0.")
+        if inner and count > 2 and len(lengths) == 1 and lengths != {1}:  # empty lines between others
+            said = f"each line was read as a sentence, but all have {lengths.pop()} words, as lines of columns have"
+            self._left_out.append(f"{self.path.name}: {said}. If they are, name the column of words: --word_column 0.")
 
     def _refuse_needs(self, why: str) -> None:
         needed = ["`predicate`"] * self.needs.predicate + [f"the column `{name}`" for name in self.needs.features]

@@ -68,7 +68,7 @@ def _count(item: Item) -> list[Rule]:
     item.only("of")
     number = item.number(item.kind, whole=True)
     low, high = {"at_least": (number, MANY), "at_most": (0, number)}.get(item.kind, (number, number))
-    return [item.rule(item.names("of") if "of" in item.values else (), values=(low, high))]
+    return [item.rule(item.names("of", distinct=True) if "of" in item.values else (), values=(low, high))]
 
 
 def _hierarchy(item: Item) -> list[Rule]:
@@ -132,7 +132,7 @@ class LabelRuleReward(Rules):
         self.ordered = [rule for group in grouped for rule in group]
         words, implied, counted, closed, rates = grouped
         for rule in counted:
-            if rule.values[0] > (found := len(set(rule.fields) or place)):
+            if rule.values[0] > (found := len(rule.fields or place)):
                 raise ValueError(
                     f"{self.where(rule)}A rule ({rule.kind}) asks for {rule.values[0]:g} of {found} labels, which no "
                     f"label set can have. Give at most {found}."
