@@ -11,8 +11,9 @@ import inspect
 import math
 from collections.abc import Iterable
 from dataclasses import MISSING, Field, dataclass, field, fields
-from numbers import Real
 from typing import Any, ClassVar
+
+import numpy as np
 
 
 def default_of(field: Field) -> Any:
@@ -115,7 +116,7 @@ def check_value(
     set."""
     if choices is not None and value not in choices:
         raise ValueError(f"`{name}` is {value!r}; it must be one of {', '.join(choices)}.")
-    if least is None and below is None or not isinstance(value, Real):
+    if least is None and below is None or not isinstance(value, (int, float, np.number)):
         return
     if not math.isfinite(value) or (least is not None and value < least) or (below is not None and value >= below):
         limits = [f"at least {least:g}"] if least is not None else []
