@@ -44,6 +44,7 @@ CE, RATE = ["--loss", "ce"], "--learning_rate"
 RATES = ("5e-5", "1e-4", "2e-4")  # of pretrained encoders of texts
 WAYS = {"ce": CE, "default": [], "default_5e-5": [RATE, "5e-5"]}  # name of a run's loss -> flags beside the data
 WAYS |= {f"ce_{rate}": [*CE, RATE, rate] for rate in RATES}
+HEADS = ("cross-entropy", "default")
 
 
 class DataSet(NamedTuple):
@@ -190,13 +191,12 @@ def _figure(values: Sequence[float]) -> str:
     return f"{mean:.2f}" + f" ± {std:.2f}" * (len(values) > 1)
 
 
-def table(names: list[str], suffix: str = "") -> str:
-    """Markdown, or nothing without runs: a row per data set and figure, in percent: mean ± standard deviation over
-    seeds, and the difference of runs with one seed, mean ± standard error. `suffix` is what ends the names of both
-    losses in `WAYS`."""
+def table(names: list[str], ways: tuple[str, str] = ("ce", "default"), heads: tuple[str, str] = HEADS) -> str:
+    """Markdown, or nothing without runs: a row per data set and figure of two of `WAYS`, in percent: mean ± standard
+    deviation over seeds, and the difference of runs with one seed, mean ± standard error."""
     lines, differences = [], []
     for name in names:
-        plain, ours = (STORE.defaults(name, loss + suffix) for loss in ("ce", "default"))
+        plain, ours = (STORE.defaults(name, way) for way in ways)
         seeds = sorted(plain.keys() & ours.keys())
         for title, key in EVERY[name].figures.items():
             pairs = [(plain[seed].get(key), ours[seed].get(key)) for seed in seeds]
@@ -211,7 +211,7 @@ def table(names: list[str], suffix: str = "") -> str:
     if len(first) > 1:
         mean = statistics.mean(first)
         lines.append(f"\nMean difference over the first figures of {len(first)} data sets: {mean:+.2f}.")
-    head = ["| data | figure | seeds | cross-entropy | default | difference |", "|---|---|---|---|---|---|"]
+    head = [f"| data | figure | seeds | {' | '.join(heads)} | difference |", "|---|---|---|---|---|---|"]
     return "\n".join(head + lines) if lines else ""
 
 
