@@ -39,7 +39,7 @@ def main() -> None:
         OUTPUT,
         energy_loss="nce",  # "ce" with task_loss="crf", and for_data(crf=True): a CRF
         loss_net_encoder="separate" if ENCODER is None else "shared",
-        learning_rate=5e-3 if ENCODER is None else 1e-4,
+        learning_rate=5e-3 if ENCODER is None else 2e-4,
         max_grad_norm=10.0 if ENCODER is None else 1.0,
         num_train_epochs=10 if ENCODER is None else 5,
         logging_steps=50,
