@@ -11,9 +11,9 @@ from transformers.utils import logging
 
 from seal_hf import tokenize
 from seal_hf.cli.recipes import parse_recipe
-from seal_hf.cli.train import mlc
+from seal_hf.cli.train import mlc, tagging
 from seal_hf.training.arguments import SealTrainingArguments
-from seal_hf.training.hints import hint_after, hint_of_collapse, hints
+from seal_hf.training.hints import hint_after, hint_of_collapse, hint_of_one_tag, hints
 
 
 @pytest.mark.parametrize(
@@ -138,6 +138,28 @@ def test_a_program_says_that_its_net_learned_nothing(tmp_path, capsys):
     words = "--loss ce --use_cpu --max_train_rows 100 --learning_rate 3 --num_train_epochs 1".split()
     mlc.main(["--output_dir", str(tmp_path), *words])
     assert "learned nothing from what it reads. Give a lower --learning_rate than 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("tags", "said"),
+    [
+        ([["O", "O"], ["O"]], "All words of 2 validation sentences get the tag 'O': .* lower --learning_rate than 0.1"),
+        ([["O", "O"], ["B-X"]], None),
+        ([["O"]], None),
+        ([[], []], None),
+    ],
+)
+def test_a_net_that_gives_every_word_one_tag_learned_nothing(tags, said, tmp_path):
+    found = hint_of_one_tag(tags, SealTrainingArguments(str(tmp_path), learning_rate=0.1))
+    assert (found is None) == (said is None) and re.match(said or "", found or "")
+
+
+def test_a_program_says_that_its_net_gives_every_word_one_tag(tmp_path, capsys):
+    sentence = "".join(f"w {'X' if i == 3 else 'O'}\n" for i in range(8))  # one word in eight has another tag
+    (tmp_path / "all.conll").write_text(f"{sentence}\n" * 20)
+    words = "--loss ce --use_cpu --learning_rate 0.02 --max_steps 2 --scheme plain".split()
+    tagging.main(["--dataset", str(tmp_path / "all.conll"), "--output_dir", str(tmp_path / "run"), *words])
+    assert "get the tag 'O': the net learned nothing" in capsys.readouterr().out
 
 
 def test_a_program_says_that_its_run_was_too_short(tmp_path, capsys):

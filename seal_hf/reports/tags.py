@@ -15,6 +15,7 @@ from ..data.tensors.words import WordRows
 from ..metrics.tags import Tags, tag_metrics, tag_report
 from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI
 from ..training.decisions import fit_tags, predicted_tags, store
+from ..training.hints import hint_of_one_tag
 from ..utils.files import whole_file
 from .common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin
 from .page.tags import tag_energies, tag_facts
@@ -130,7 +131,9 @@ def close_tags(
         energies = partial(tag_energies, trainer, rows, predicted[last])
         found = tag_facts(predicted[last], gold, dataset, kind, label_names, origin, energies)
         trainer.report_facts["tags"] = {"split": SHOWN.get(last, last), **found}
-        return tag_tables(metrics, predicted[last], gold, kind, decoder)
+        said = tag_tables(metrics, predicted[last], gold, kind, decoder)
+        hint = hint_of_one_tag(predicted["eval"], trainer.args) if "eval" in predicted else None
+        return said if hint is None else f"{said}\n\n{hint}"
 
     read = "new.srl" if kind == "srl" else "new.txt"
     facts = {"rows": {split: len(dataset) for split, (_, dataset) in splits.items()}, **card_facts}

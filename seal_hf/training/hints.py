@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,18 @@ def hint_of_collapse(probabilities: np.ndarray, args: TrainingArguments) -> str 
         f"All {len(probabilities)} validation rows have the same probabilities, to {ALIKE:.0%}: the net learned "
         f"nothing from what it reads. Give a lower --learning_rate than {args.learning_rate:g}, or a longer run if it "
         "had few steps."
+    )
+
+
+def hint_of_one_tag(tags: Sequence[Sequence[Any]], args: TrainingArguments) -> str | None:
+    """Of a net that gives every word of the validation sentences the same one of its `tags`; None for others, and for a
+    single sentence."""
+    found = {tag for sentence in tags for tag in sentence}
+    if len(found) != 1 or len(tags) < 2:
+        return None
+    return (
+        f"All words of {len(tags)} validation sentences get the tag {found.pop()!r}: the net learned nothing from what "
+        f"it reads. Give a lower --learning_rate than {args.learning_rate:g}, or a longer run if it had few steps."
     )
 
 
