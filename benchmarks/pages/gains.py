@@ -17,14 +17,6 @@ HEAD = ["what you add", "data", "plain Trainer at 0.5", "with it", "difference",
 RECIPES = (  # what is added, data, recipe without it, recipe with it, key of the figure, page
     ("a CRF", "semantic roles, F1", "srl_ewt_ce", "srl_ewt_crf", "test_f1", "roles"),
     (
-        "an energy of tags (InfNet+)",
-        "parts of speech, accuracy",
-        "twitter_pos_ce",
-        "twitter_pos_infnet_plus",
-        "test_accuracy",
-        "tags",
-    ),
-    (
         "soft IoU as a loss, no loss-net",
         "Weizmann's horses, IoU",
         "weizmann_ce_bf16",
@@ -80,7 +72,6 @@ def rows() -> list[Row]:
     return [
         _decoder("texts", texts, "_5e-5"),
         _rate("texts", texts),
-        _default("texts", texts),
         _decoder("features", features),
         _default("features", features),
         _rate_of_tags(),
