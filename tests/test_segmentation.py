@@ -306,7 +306,7 @@ def test_pixels_of_another_scale_than_the_image_processor_s_are_refused(tmp_path
 
     class Own(MaskRows):
         def batch(self, indices):
-            return super().batch(indices)  # which would scale
+            return super().batch(indices)  # a class that may scale by itself
 
     own = Own(squares(), tiny_masks.CROP)
     SealTrainer(tiny_masks.model(), train_dataset=own, eval_dataset=own, **options)

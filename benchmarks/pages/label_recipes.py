@@ -159,8 +159,8 @@ def default_settings() -> str:
 
             Figures are those of the test set in percent, mean ± standard deviation over seeds. *At 0.5*, *tuned* (one
             threshold) and *calibrated* (the calibrated expected F1) name the decoder of an example F1. The difference
-            is of runs with the same seed, mean ± standard error. This command makes all rows again; runs that are in
-            `recipes/results/` are not repeated:"""),
+            is of runs with the same seed, mean ± standard error. A data set has rows here if both have
+            run on it. These commands train what is not in `recipes/results/` yet:"""),
         bash(
             "python benchmarks/defaults.py --data_dir PATH --encoder FOLDER --sets find",
             "python benchmarks/defaults.py --data_dir PATH --encoder FOLDER",

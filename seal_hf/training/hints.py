@@ -83,13 +83,13 @@ def hint_after(args: TrainingArguments, state: TrainerState) -> str | None:
 def hint_of_collapse(probabilities: np.ndarray, args: TrainingArguments) -> str | None:
     """Of a net that gives all validation rows nearly the same `probabilities` (N, L); None for others, for NaN, and for
     a single row."""
-    spread, size = np.ptp(probabilities, axis=0), probabilities.mean(0)
-    if len(probabilities) < 2 or not (spread <= np.maximum(ALIKE * size, np.finfo(np.float32).eps)).all():
+    if len(probabilities) < 2:
         return None
-    return (
-        f"All {len(probabilities)} validation rows have the same probabilities, to {ALIKE:.0%}: the net learned "
-        f"nothing from what it reads. Give a lower --learning_rate than {args.learning_rate:g}, or a longer run if it "
-        "had few steps."
+    spread, size = np.ptp(probabilities, axis=0), probabilities.mean(0)
+    if not (spread <= np.maximum(ALIKE * size, np.finfo(np.float32).eps)).all():
+        return None
+    return _learned_nothing(
+        f"All {len(probabilities)} validation rows have the same probabilities, to {ALIKE:.0%}", args
     )
 
 
@@ -99,9 +99,13 @@ def hint_of_one_tag(tags: Sequence[Sequence[Any]], args: TrainingArguments) -> s
     found = {tag for sentence in tags for tag in sentence}
     if len(found) != 1 or len(tags) < 2:
         return None
+    return _learned_nothing(f"All words of {len(tags)} validation sentences get the tag {found.pop()!r}", args)
+
+
+def _learned_nothing(found: str, args: TrainingArguments) -> str:
     return (
-        f"All words of {len(tags)} validation sentences get the tag {found.pop()!r}: the net learned nothing from what "
-        f"it reads. Give a lower --learning_rate than {args.learning_rate:g}, or a longer run if it had few steps."
+        f"{found}: the net learned nothing from what it reads. Give a lower --learning_rate than "
+        f"{args.learning_rate:g}, or a longer run if it had few steps."
     )
 
 
