@@ -1,5 +1,6 @@
 """What is said once of a run: of a warm-up as long as the run, of a run that logs no step, of texts that were cut."""
 
+import json
 import re
 
 import numpy as np
@@ -11,7 +12,7 @@ from transformers.utils import logging
 
 from seal_hf import tokenize
 from seal_hf.cli.recipes import parse_recipe
-from seal_hf.cli.train import mlc, tagging
+from seal_hf.cli.train import mlc, segmentation, tagging
 from seal_hf.training.arguments import SealTrainingArguments
 from seal_hf.training.hints import hint_after, hint_of_collapse, hint_of_one_tag, hints
 
@@ -160,6 +161,17 @@ def test_a_program_says_that_its_net_gives_every_word_one_tag(tmp_path, capsys):
     words = "--loss ce --use_cpu --learning_rate 0.02 --max_steps 2 --scheme plain".split()
     tagging.main(["--dataset", str(tmp_path / "all.conll"), "--output_dir", str(tmp_path / "run"), *words])
     assert "get the tag 'O': the net learned nothing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("dataset", ["digits", "digit_classes"])
+def test_a_program_says_that_its_masks_are_no_better_than_one_for_all_images(dataset, tmp_path, capsys):
+    words = "--loss ce --use_cpu --learning_rate 0.3 --max_steps 2".split()
+    segmentation.main(["--dataset", dataset, "--output_dir", str(tmp_path), *words])
+    figures = json.loads((tmp_path / "eval_results.json").read_text())
+    assert figures["eval_mean_iou"] <= figures["eval_mean_mask_iou"]
+    said = capsys.readouterr().out
+    assert f"The mean IoU {figures['eval_mean_iou']:.4f} of validation images is not above " in said
+    assert "that of one mask for all: the net learned nothing from what it reads. Give a lower --learning_rate" in said
 
 
 def test_a_program_says_that_its_run_was_too_short(tmp_path, capsys):

@@ -18,7 +18,8 @@ from ..metrics import MaskCounts, class_masks
 from ..metrics.multilabel import first_output
 from ..structures.masks import IGNORE, palette
 from ..training.decisions import store
-from .common import close_run, results_table, row_origin
+from ..training.hints import hint_of_one_mask
+from .common import close_run, results_table, row_origin, with_hint
 from .page.class_masks import class_mask_facts
 from .pictures import draw_layers
 
@@ -118,7 +119,8 @@ def close_class_masks(
     def report(folder: Path) -> str:
         trainer.report_facts["class_masks"] = class_page_facts(data, masks)
         write_class_masks(folder, data, masks, picture)
-        return class_tables(metrics, data.label_names)
+        hint = hint_of_one_mask(metrics["eval_mean_iou"], metrics["eval_mean_mask_iou"], trainer.args)
+        return with_hint(class_tables(metrics, data.label_names), hint)
 
     facts = {"rows": {split: len(rows) for split, rows in splits.items()}, **(card_facts or {})}
     return close_run(trainer, metrics, report, facts, files=("images", "masks"))

@@ -97,6 +97,11 @@ def predict_command(model: str | Path, read: str, written: str) -> str:
     return shlex.join(["seal-hf", "predict", "--model", str(model), "--input", read, "--output", written])
 
 
+def with_hint(report: str, hint: str | None) -> str:
+    """A report, and below it a hint of [`seal_hf.training.hints`], if there is one."""
+    return report if hint is None else f"{report}\n\n{hint}"
+
+
 def chosen_line(decoder: str, folded: bool = False) -> str:
     """The meaning of the mark in a closing table. The bias of a folded export holds only this decision."""
     if folded:

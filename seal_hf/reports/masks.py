@@ -20,8 +20,9 @@ from ..metrics.multilabel import first_output
 from ..spaces import MaskSpace
 from ..structures.masks import IGNORE
 from ..training.decisions import store
+from ..training.hints import hint_of_one_mask
 from .class_masks import close_class_masks, last_split
-from .common import chosen_line, close_run, figure_rows, results_table, row_origin
+from .common import chosen_line, close_run, figure_rows, results_table, row_origin, with_hint
 from .page.masks import mask_facts, threshold_facts
 from .pictures import draw_layers
 
@@ -133,7 +134,9 @@ def close_masks(
     def report(folder: Path) -> str:
         write_masks(folder, data, probabilities, picture, decisions.cut())
         trainer.report_facts["masks"] = page_facts(data, probabilities, decisions.cut())
-        return mask_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
+        said = mask_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
+        chosen = metrics[f"eval_{DECODER_FIGURES[decisions.decoder]}"]
+        return with_hint(said, hint_of_one_mask(chosen, metrics["eval_mean_mask_iou"], trainer.args))
 
     if card_facts is None:
         return close_run(trainer, metrics, report)

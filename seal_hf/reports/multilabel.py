@@ -29,7 +29,7 @@ from ..training.decisions import fit_labels, is_fitted_by_batch, store
 from ..training.hints import hint_of_collapse
 from ..utils.files import whole_file
 from .by_batch import evaluate_by_batch
-from .common import LABEL_REPORT, chosen_line, close_run, figure_rows, results_table
+from .common import LABEL_REPORT, chosen_line, close_run, figure_rows, results_table, with_hint
 from .page.label_errors import Judged, row_facts
 from .page.labels import label_facts
 
@@ -275,8 +275,8 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
 
     def report(folder: Path) -> str:
         said = written(folder)
-        if found.predicted and (hint := hint_of_collapse(found.predicted["eval"][0], trainer.args)):
-            said += f"\n\n{hint}"
+        if found.predicted:
+            said = with_hint(said, hint_of_collapse(found.predicted["eval"][0], trainer.args))
         judged = None
         if found.predicted:
             split = "eval" if labels is None else "test"

@@ -17,7 +17,7 @@ from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_
 from ..training.decisions import fit_tags, predicted_tags, store
 from ..training.hints import hint_of_one_tag
 from ..utils.files import whole_file
-from .common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin
+from .common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, with_hint
 from .page.tags import tag_energies, tag_facts
 
 DECODED = {  # decoder -> how it decides
@@ -133,7 +133,7 @@ def close_tags(
         trainer.report_facts["tags"] = {"split": SHOWN.get(last, last), **found}
         said = tag_tables(metrics, predicted[last], gold, kind, decoder)
         hint = hint_of_one_tag(predicted["eval"], trainer.args) if "eval" in predicted else None
-        return said if hint is None else f"{said}\n\n{hint}"
+        return with_hint(said, hint)
 
     read = "new.srl" if kind == "srl" else "new.txt"
     facts = {"rows": {split: len(dataset) for split, (_, dataset) in splits.items()}, **card_facts}

@@ -102,6 +102,15 @@ def hint_of_one_tag(tags: Sequence[Sequence[Any]], args: TrainingArguments) -> s
     return _learned_nothing(f"All words of {len(tags)} validation sentences get the tag {found.pop()!r}", args)
 
 
+def hint_of_one_mask(mean_iou: float, constant: float, args: TrainingArguments) -> str | None:
+    """Of a segmentation net whose mean IoU on validation images is not above `constant`, that of the best mask for all
+    images; None for others."""
+    if mean_iou > constant:
+        return None
+    found = f"The mean IoU {mean_iou:.4f} of validation images is not above {constant:.4f}, that of one mask for all"
+    return _learned_nothing(found, args)
+
+
 def _learned_nothing(found: str, args: TrainingArguments) -> str:
     return (
         f"{found}: the net learned nothing from what it reads. Give a lower --learning_rate than "
