@@ -39,7 +39,6 @@ from .training import checks
 from .training.alignment import Alignment
 from .training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from .training.base import StructuredTrainer
-from .training.batch_repeats import EvenSampler, WindowRepeatSampler
 from .training.checkpoints import TwoNetCheckpoints
 from .training.decisions import fit_decisions
 from .training.decoding import PredictionDecoder, check_undecoded
@@ -49,6 +48,7 @@ from .training.forwards import PhaseMeters, TwoNets
 from .training.frozen import cache_features
 from .training.launchers import check_launcher
 from .training.rows import check_rows
+from .training.samplers import EvenSampler, WindowRepeatSampler
 from .training.setup import loss_net_learner, made_extensions, made_space, own_loss, prepare_net, prepare_run
 from .training.task_nets import with_loss_net
 from .training.window import Window
@@ -182,7 +182,7 @@ class SealTrainer(StructuredTrainer):
 
         gold, mask = batch.space.gold(batch.labels)
         output = batch.space.output(batch.logits)
-        row, cost = self.energy_loss.task_row(batch.space, output, gold, mask)
+        row, cost = self.energy_loss.task_row(batch.space, batch.logits, output, gold, mask)
         term = self.energy_loss.task_term(energies_of(row, mask), cost)
         read = batch.logits, batch.space.parameters
         term, facts = self._energy_weights.weigh(self.energy_weight, term, task_loss, *read)

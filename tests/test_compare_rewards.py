@@ -13,7 +13,7 @@ from seal_hf.cli.recipes import packaged_recipe, read_recipe
 from seal_hf.compare.few_labels import MARKS, _confident, by_rules, decided_by_rules, label
 from seal_hf.compare.kinds import REWARDED
 from seal_hf.data import digit_masks, toy_tags
-from seal_hf.energy_losses import NCE
+from seal_hf.energy_losses import NCE, Regression
 from seal_hf.spaces import REWARD_CODES, RewardLabelSpace
 from seal_hf.spaces.rewarded import UNLABELLED_SET
 from seal_hf.spaces.rewards import MaskRuleReward, NoReward, TagRuleReward
@@ -155,6 +155,18 @@ def all_sets(size):
     return torch.tensor([[i >> j & 1 for j in range(size)] for i in range(2**size)]).float()
 
 
+def test_the_votes_are_those_of_the_values_that_are_returned(monkeypatch):
+    """Also where the ascent is cut: from one label, the reward of exactly two labels is raised by one more."""
+    monkeypatch.setattr("seal_hf.spaces.rewards.best.MOST_SWEEPS", 1)
+    reward = lambda codes, y, mask: 1 - (y.sum(-1) - 2).abs() / 4  # noqa: E731
+    mask = torch.ones(1, 4, dtype=torch.bool)
+    found, voted = most_rewarded(reward, torch.zeros(1, 1), mask, torch.tensor([1, 0, 0, 0]), 2, is_set=True)
+    assert found.sum() == 2 and voted.all()
+    calm = lambda codes, y, mask: (y.sum(-1) > 0).float()  # noqa: E731
+    found, voted = most_rewarded(calm, torch.zeros(1, 1), mask, torch.zeros(4, dtype=torch.long), 2, is_set=True)
+    assert found.sum() == 4 and not voted.any()
+
+
 def test_the_best_set_is_that_of_enumeration_and_votes_are_changes_of_the_reward():
     names = list("abcd")
     rules = [Rule("keywords", ("a",), "red", 2.0), Rule("keywords_against", ("b",), "red"), Rule("implies", ("a", "c"))]
@@ -249,6 +261,8 @@ def test_the_expected_reward_has_the_gradient_of_enumeration():
 
 
 def test_without_rules_rows_without_gold_teach_the_energy_nothing():
+    with pytest.raises(ValueError, match="energy_loss='regression' would learn .* that every output is good"):
+        RewardLabelSpace(NoReward(list("abc"))).check_loss(Regression(), 3)
     labels = torch.tensor([[1, 0, 0], [UNLABELLED_SET] * 3]).float()
     space = RewardLabelSpace(NoReward(list("abc"))).of({"labels": labels, REWARD_CODES: torch.zeros(2, 1).long()})
     loss = NCE(num_samples=6)

@@ -104,6 +104,24 @@ def test_without_a_weight_it_is_one_and_no_rule_chooses_it(tmp_path):
     assert torch.equal(*found)
 
 
+def test_a_label_that_is_surely_wrong_still_has_its_gradient():
+    """KL(q || p) in logits: its gradient is p - q, also where p rounds to 0 or 1."""
+    loss, logits = MutualLearning(), torch.tensor([[-30.0, 0.5, 30.0]], requires_grad=True)
+    energies = torch.tensor([[0.0, -3.0, 1.0, 2.0]])  # of no label, and of one
+    space, gold = MultiLabelSpace(), torch.zeros(1, 3)
+    sets, cost = loss.task_row(space, logits, space.output(logits), gold, None)
+    assert sets.shape == (1, 4, 3)
+    (found,) = torch.autograd.grad(loss.task_term(energies, cost), logits)
+    q = torch.sigmoid(energies[:, :1] - energies[:, 1:])
+    torch.testing.assert_close(found, torch.sigmoid(logits.detach()) - q)
+
+
+@pytest.mark.parametrize("option", [{"energy_weight_schedule": "rise"}, {"energy_weight_balance": True}])
+def test_its_weight_is_constant(option, tmp_path):
+    with pytest.raises(ValueError, match=f"`{next(iter(option))}` is .* that of the second net is constant"):
+        tiny_run.arguments(tmp_path, loss="mutual", energy_weight=1.0, **option)
+
+
 def test_it_is_refused_for_other_outputs_and_for_sparse_label_sets(tmp_path):
     with pytest.raises(ValueError, match="energy_loss='mutual' is for label sets, not for tag_sequence outputs"):
         TagSequenceSpace(["O", "B-x"]).check_loss(MutualLearning(), 2)
@@ -158,6 +176,10 @@ def test_the_second_net_reads_the_token_that_a_flag_names(tmp_path, encoder):
     torch.testing.assert_close(model.energy(sets.unsqueeze(0), **inputs), expected)
     with pytest.raises(ValueError, match="`loss_net_pooling` is 'max'"):
         mlc.PROGRAM.parse([*words, *text, "max"])
+    model.save_pretrained(tmp_path / "trained")
+    arguments = mlc.PROGRAM.parse([*words, "--model_name_or_path", str(tmp_path / "trained"), *text[2:], "last"])
+    with pytest.raises(ValueError, match="`loss_net_pooling` is 'last', but the loss-net in .* trained with 'first'"):
+        mlc.build(mlc.PROGRAM.load(arguments), arguments)
     with pytest.raises(ValueError, match="`loss_net_pooling` is for texts, but 'digits' is feature data"):
         mlc.main(["--loss_net_pooling", "first", "--output_dir", str(tmp_path / "digits")])
 

@@ -28,7 +28,7 @@ from seal_hf.energy_losses import ContrastiveDivergence, Margin
 from seal_hf.spaces import BinaryMaskSpace, RewardBinaryMaskSpace, RewardLabelSpace
 from seal_hf.spaces.rewarded import REWARD_CODES, UNLABELLED_PIXEL, UNLABELLED_SET
 from seal_hf.spaces.rewards import LabelFunctionReward, LabelRuleReward, MaskRuleReward
-from seal_hf.training.batch_repeats import EvenSampler
+from seal_hf.training.samplers import EvenSampler
 
 QUIET = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", "logging_strategy": "no"}
 LABELS = [f"l{i}" for i in range(5)]

@@ -9,7 +9,8 @@ from sklearn.metrics import f1_score, jaccard_score
 from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
 from seal_hf.energy_losses import NCE, Ranking
-from seal_hf.spaces import SPACES, BinaryMaskSpace, MaskSpace, mask_space
+from seal_hf.spaces import SPACES, BinaryMaskSpace, MaskSpace, RewardMaskSpace, mask_space
+from seal_hf.spaces.rewarded import UNLABELLED_PIXEL
 from seal_hf.task_losses.masks import lovasz
 
 C, IGNORED = 3, 255
@@ -225,6 +226,9 @@ def test_balanced_weights_are_those_of_the_counts(labels):
     expected = counts.sum() / ((C + 1) * counts.clamp_min(1))
     expected[C] = 1  # a class without a pixel
     torch.testing.assert_close(MaskSpace(C + 1).balance([labels[:1], labels[1:].byte()]), expected)
+    without_gold = torch.full_like(labels, UNLABELLED_PIXEL)
+    rewarded = RewardMaskSpace(lambda *given: None, C + 1)
+    torch.testing.assert_close(rewarded.balance([labels, without_gold]), expected)
 
 
 def test_the_mean_loss_is_a_hugging_face_heads_own(labels):

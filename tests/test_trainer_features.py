@@ -78,6 +78,25 @@ def test_a_resumed_run_stops_early_where_the_uninterrupted_one_does(tmp_path, ki
     assert torch.equal(tiny_run.parameters(others), tiny_run.parameters(nets))
 
 
+@pytest.mark.parametrize("strategy", ["steps", "epoch"])
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_a_run_that_had_stopped_early_trains_no_step_when_it_is_resumed(tmp_path, strategy, accumulation, caplog):
+    every = EVERY_TWO if strategy == "steps" else dict(eval_strategy="epoch", save_strategy="epoch")
+    options = {"num_train_epochs": 9, "accumulation": accumulation, **FIRST_IS_BEST, **every}
+    whole, nets, after = train(tmp_path, [Patience(2)], **options)
+    assert 0 < whole.state.global_step < whole.state.max_steps
+    last = tmp_path / f"checkpoint-{whole.state.global_step}"
+    saved = {path.name: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    others = tiny_run.model()
+    remember = Remember(others)
+    resumed, _ = tiny_run.make(tmp_path, nets=others, callbacks=[remember, Patience(2)], **options)
+    resumed.train(resume_from_checkpoint=str(last))
+    assert not remember.after and resumed.state.global_step == whole.state.global_step
+    assert torch.equal(tiny_run.parameters(others), tiny_run.parameters(nets))
+    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == saved
+    assert f"had already stopped early, at step {whole.state.global_step}: no step is trained" in caplog.text
+
+
 def test_each_trial_of_a_search_is_a_run_of_its_own_with_its_values(tmp_path):
     """Three trials, the third with the values of the first, against trainers that are given them as arguments."""
     optuna = pytest.importorskip("optuna")

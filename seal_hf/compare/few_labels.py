@@ -91,7 +91,7 @@ def self_trained_rows(
     """Unlabelled rows with the labels, tags or pixels of which a teacher is at least `confidence` sure; the others
     teach nothing (Lee 2013)."""
     nets = arguments.nets
-    check_value("confidence", nets.confidence, least=0)
+    check_value("confidence", nets.confidence, least=0, below=1)
     rows, kind = _all_rows(data, arguments, encode, NoReward(data.label_names)), kind_of(model)
     assert kind is not None, "a SealModel"
     teacher = kind.from_pretrained(nets.teacher_path, with_loss_net=False).task_net

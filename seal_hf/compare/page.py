@@ -69,7 +69,7 @@ def _plot(table: Mapping[str, Any]) -> Plot:
     caption, marked = f"{tested} on test, mean and standard deviation over seeds.", {}
     if best is not None:
         marked = {f"the best baseline: {best}": means_of[best][0]}
-        caption += f" What is not right of the dashed line gains nothing over {best}, the best baseline."
+        caption += f" Left of the dashed line is what gains nothing over {best}, the best baseline."
     numbers = [{"method": name, "mean": mean, "deviation": std} for name, (mean, std) in means_of.items()]
     return Plot(means(means_of, f"{tested}, percent", marked), caption, Table(numbers))
 

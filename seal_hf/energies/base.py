@@ -45,7 +45,8 @@ class Energy(nn.Module, ABC):
             features: (B, H), (B, T, H), or the input that it `reads`.
             y: candidates (B, S, ...) with entries in [0, 1]; with many labels they may be [`LabelSets`], which
                 `label_sets.dot` and `sum_rows` sum over.
-            mask: (B, ...) bool, the positions that count; None: all. The others must have no influence.
+            mask: (B, ...) bool, the positions that count; None: all. Words and pixels that do not count must have no
+                influence. Label sets come with values at their unknown labels, so an energy may ignore `mask`.
         """
 
     def at(self, features: Tensor, mask: Tensor | None = None) -> Callable[[Any], Tensor]:

@@ -61,11 +61,11 @@ class ChainEnergy(TagEnergy):
     """
 
     language_models: tuple[str, ...] = ()
+    language_model_weight = 1.0  # of those that read the words
 
-    def __init__(self, num_labels: int, feature_size: int, global_size: int, language_model_weight: float = 1.0):
+    def __init__(self, num_labels: int, feature_size: int, global_size: int):
         super().__init__(num_labels, feature_size, global_size)
         self.transitions = nn.Parameter(torch.zeros(num_labels, num_labels))  # W
-        self.language_model_weight = language_model_weight
         self.global_terms = nn.ModuleDict(
             {
                 name: TagLanguageModel(
@@ -112,6 +112,10 @@ class ChainWordsEnergy(ChainEnergy):
     """
 
     language_models = ("forwards", "backwards", "forwards_words", "backwards_words")
+
+    def __init__(self, num_labels: int, feature_size: int, global_size: int, language_model_weight: float = 1.0):
+        super().__init__(num_labels, feature_size, global_size)
+        self.language_model_weight = language_model_weight
 
 
 class TagLanguageModel(nn.Module):

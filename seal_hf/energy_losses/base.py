@@ -52,7 +52,7 @@ class EnergyLoss(Options):
         reads_gold: True if `task_term` reads the cost of the task-net's output and the energy of the gold.
         has_partner: True if a cost-augmented network is trained beside the task-net.
         reads_output: True if L_E depends on ŷ, and so on the task-net's parameters, which implicit gradients need.
-        reads_single_labels: True if it is of label sets alone, since it reads the energies of the sets of one label.
+        reads_single_labels: True if it reads the energies of the sets of one label, so that it is for label sets alone.
         weight_is_ruled: True if the rule chooses λ1 where none is given; otherwise it is then 1.
     """
 
@@ -100,8 +100,8 @@ class EnergyLoss(Options):
 
         Args:
             space: the space of this batch.
-            logits: the task-net's, in the shape of the space: (B, L), (B, T, C) or (B, 1 or 2, H, W). Detached here
-                unless `differentiable`.
+            logits: the task-net's, in the labels' size: (B, L), (B, T, C), log-odds (B, H, W) of masks of two classes,
+                or (B, C, H, W) of more. Detached here unless `differentiable`.
             labels: as in the data, (B, L), (B, T) or (B, H, W).
             generator: the only source of the samples' random numbers.
             augmented: logits of the cost-augmented network, if there is one, in the shape of `logits`.
@@ -129,12 +129,15 @@ class EnergyLoss(Options):
         """Further values to log: the parts of a compound loss, by name."""
         return {}
 
-    def task_row(self, space: OutputSpace, output: Any, gold: Tensor, mask: Tensor | None) -> tuple[Any, Any]:
+    def task_row(
+        self, space: OutputSpace, logits: Tensor, output: Any, gold: Tensor, mask: Tensor | None
+    ) -> tuple[Any, Any]:
         """The candidates whose energies `task_term` reads: ŷ, and if the loss `reads_gold` also y*; and then the cost
         Δ(ŷ, y*).
 
         Args:
-            output: ŷ as a candidate, (B, 1, ...), with its graph.
+            logits: the task-net's, with their graph.
+            output: their ŷ as a candidate, (B, 1, ...), with its graph.
             gold: y*, (B, ...).
         """
         if not self.reads_gold:

@@ -55,7 +55,7 @@ class InfNetPlus(InfNet):
     name = "infnet_plus"
     also_reads = ("cost_augmented_network", "cost_augmented_task_weight")
     has_partner = True
-    augmented = 2  # [A(x), y*, F(x)]
+    margin_column = 2  # of the row [A(x), y*, F(x)]
 
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
         terms = self.terms(energies, candidates)

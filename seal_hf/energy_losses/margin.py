@@ -31,10 +31,10 @@ class Margin(EnergyLoss):
 
     name = "margin"
     needs_gold = True
-    augmented = OUTPUT  # the column that the margin is for
+    margin_column = OUTPUT  # the candidate that the margin is for
 
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
-        y = candidates.y[:, self.augmented : self.augmented + 1]
+        y = candidates.y[:, self.margin_column : self.margin_column + 1]
         candidates.cost = space.cost(y, gold, self.margin_cost, candidates.mask)
 
     def violation(self, energy: Tensor, gold: Tensor, cost: Tensor) -> Tensor:

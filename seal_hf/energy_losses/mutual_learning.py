@@ -23,8 +23,8 @@ class MutualLearning(EnergyLoss):
     H is cross-entropy. The first argument of each KL is a constant, so its entropy, which has no gradient, is left out.
     In a step the second net learns first. Its logits are differences of energies, t_j = E(x, ∅) - E(x, {j}), so the
     samples of a row are the empty set and the L sets of one label. The global term of an energy is a bias of each label
-    there; with `global_size` 0, t is linear in the features. Dependencies between labels play no part: this loss tells
-    what any second net gives.
+    there; with `global_size` 0, t is linear in the features. Dependencies between labels play no part, so this loss is
+    a control: it shows what any second net gives.
     """
 
     weight: float = 1.0  # λ1
@@ -48,10 +48,11 @@ class MutualLearning(EnergyLoss):
         of_gold, of_output = (F.binary_cross_entropy_with_logits(logits, y, reduction="none") for y in targets)
         return _total(of_gold + self.weight * of_output, candidates.mask)
 
-    def task_row(self, space: OutputSpace, output: Any, gold: Tensor, mask: Tensor | None) -> tuple[Tensor, Any]:
+    def task_row(
+        self, space: OutputSpace, logits: Tensor, output: Any, gold: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Any]:
         """The sets of one label; and log p and log(1 - p), (B, 2, L), with 0 at labels that do not count."""
-        odds = space.logits(output)
-        log_p = F.logsigmoid(torch.cat([odds, -odds], dim=1))
+        log_p = F.logsigmoid(torch.stack([logits, -logits], dim=1).float())
         return _single_labels(gold), log_p if mask is None else log_p.masked_fill(~mask.unsqueeze(1), 0)
 
     def task_term(self, energy: Tensor, cost: Any = None) -> Tensor:

@@ -86,7 +86,6 @@ class CostAugmentedInference(Extension):
         task_net: A.
         learner: the learner of `net`.
         energy_loss: gives F's objective.
-        space: the output space.
         energy_weight: λ1.
         task_weight: weight of F's own task loss.
         pooling: how the features it shares become one vector per input; None: one per token.
@@ -98,13 +97,12 @@ class CostAugmentedInference(Extension):
         task_net: PreTrainedModel,
         learner: Learner,
         energy_loss: InfNetPlus,
-        space: OutputSpace,
         energy_weight: float,
         task_weight: float,
         pooling: str | None = None,
     ):
         self.net, self.task_net, self.learner = net, task_net, learner
-        self.energy_loss, self.space = energy_loss, space
+        self.energy_loss = energy_loss
         self.energy_weight, self.task_weight, self.pooling = energy_weight, task_weight, pooling
         self.reads_hidden_states = net.kind == "shared"
         self._begins = True  # the next micro-batch starts an update of F, which clears its gradients
@@ -141,7 +139,7 @@ class CostAugmentedInference(Extension):
             eps=args.adam_epsilon,
         )
         weights = (args.fixed_energy_weight, args.cost_augmented_task_weight)
-        return cls(net, task_net, learner, run.energy_loss, run.space, *weights, run.loss_net.pooling)
+        return cls(net, task_net, learner, run.energy_loss, *weights, run.loss_net.pooling)
 
     def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
         """Adds F's logits, which become a candidate in the loss-net's phase."""

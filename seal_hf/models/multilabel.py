@@ -23,6 +23,7 @@ from ..data.tensors.collators import TensorRows
 from ..data.tensors.images import ImageRows, load_image_processor
 from ..data.tensors.words import saved_tokenizer
 from ..inference.decisions import LabelDecisions
+from ..metrics.multilabel import sigmoid
 from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..nets.image_features import reads_images
 from ..nets.text_windows import WindowedConfig, WindowedEncoder, load_windowed
@@ -116,9 +117,9 @@ class SealForMultiLabel(SealModel):
             for chosen, batch in self.batches(texts, batch_size):
                 with reading(net, batch):
                     logits[chosen] = net(**batch).logits.float().cpu()
-        probabilities = self.space.relax(logits.cpu().double())  # the decisions were fitted in float64
-        decided = torch.from_numpy(decisions.decide(probabilities.numpy(), decoder)).long()
-        return probabilities.float().to(logits.device), decided.to(logits.device)
+        probabilities = sigmoid(logits.float().cpu().numpy())  # float64, as the decisions were fitted
+        decided = torch.from_numpy(decisions.decide(probabilities, decoder)).long()
+        return torch.from_numpy(probabilities).float().to(logits.device), decided.to(logits.device)
 
     def batches(self, raw: Sequence[Any], batch_size: int) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
         """Raw texts or images as batches of the task-net's inputs, on its device, each with the places of its rows;

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -75,7 +76,7 @@ def check_same_run(
 
 
 def plain(value: Any) -> Any:
-    """A value as plain JSON. A path becomes its last part, since the location is not a setting."""
+    """A value as plain JSON. The path of a file or folder becomes its last part: the location is not a setting."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, Mapping):
@@ -84,6 +85,11 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in (sorted(value, key=str) if isinstance(value, set) else value)]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if isinstance(value, (str, Path)):
+    if isinstance(value, Path) or (isinstance(value, str) and _is_path(value)):
         return Path(value).name or str(value)
-    return value if isinstance(value, (bool, int, float, type(None))) else type(value).__name__
+    return value if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__
+
+
+def _is_path(value: str) -> bool:
+    """False for a Hub id, or a pattern, which may hold slashes too."""
+    return os.path.isabs(value) or os.path.exists(value)

@@ -98,14 +98,16 @@ class LossNet(PreTrainedModel):
         self.encoder = None
         self._differentiated_twice = False
         self.adapter = nn.ParameterDict()  # the parameters of its adapter, if it has one
-        if (reads := ENERGIES[config.energy].reads) is not None:
+        reads = ENERGIES[config.energy].reads
+        if reads is not None:
             self.main_input_name = reads
         elif config.encoder_mode == "separate":
             options = dict(config.encoder_config or {})
             encoder_config = AutoConfig.for_model(options.pop("model_type"), **options)
             self.encoder = encoder = without_pooler(AutoModel.from_config(encoder_config))
             self.main_input_name = encoder.main_input_name
-        sizes = [config.feature_size] + [config.hidden_size] * config.head_layers
+        head_layers = config.head_layers if reads is None else 0  # an energy that reads an input has no features
+        sizes = [config.feature_size] + [config.hidden_size] * head_layers
         layers = [
             module for a, b in zip(sizes[:-1], sizes[1:], strict=True) for module in (nn.Linear(a, b), nn.Softplus())
         ]

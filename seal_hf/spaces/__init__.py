@@ -2,8 +2,8 @@
 
 A space turns logits into relaxed structures, and draws and scores candidates, so that the algorithm, the energies and
 the energy losses need not know about label sets, tag sequences or masks. All methods are vectorised over the batch B
-and the candidates S. Nothing loops over examples. Three things wait for the device: the widths of sparse label sets,
-the pieces of masks for the rule `connected`, and rewards that are Python functions.
+and the candidates S. Nothing loops over examples. In training three things wait for the device: the sizes of sparse
+label sets, the pieces of masks for the rule `connected`, and rewards that are Python functions.
 
 A new one is a file here and its class in `SPACES`, then an energy that reads its structures (`energies/`), a
 [`SealModel`] that builds both nets (`models/`), by whose name messages call it (`model_name`). What people read of

@@ -26,6 +26,7 @@ class LossTraits(Protocol):
     needs_gold: bool
     reads_noise: bool
     reads_gold: bool
+    reads_output: bool
     has_partner: bool
     reads_single_labels: bool
 
@@ -72,9 +73,14 @@ def repeated_bits(y: Tensor) -> Tensor:
 class OutputSpace(ABC):
     """Base class of output spaces. `mask` (B, ...) marks the positions that count; `None` means that all count.
 
-    Shapes: B inputs, S candidates, K samples; `...` are the dimensions of one structure: (L,) for a label set, (T, C)
-    for a tag sequence, (H, W) for a mask. Labels and logits are as the data and the task-net give them: (B, L)
-    and (B, L); (B, T) and (B, T, C); (B, H, W) and (B, 1 or 2, h, w).
+    Shapes, for B inputs, S candidates and K samples; `...` are the dimensions of one structure:
+
+    | output | labels | logits of the task-net | structure |
+    |---|---|---|---|
+    | label set | (B, L) | (B, L) | (L,) |
+    | tag sequence | (B, T) | (B, T, C) | (T, C) |
+    | mask of two classes | (B, H, W) | (B, 1 or 2, h, w), or log-odds (B, H, W) | (H, W) |
+    | mask of C classes | (B, H, W) | (B, C, h, w) | (C, H, W) |
 
     Attributes:
         name: Key in `SPACES`; stored in the loss-net's config.

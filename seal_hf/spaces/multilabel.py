@@ -296,8 +296,9 @@ class MultiLabelSpace(OutputSpace):
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The chosen task loss. A loss on samples draws them here, from `generator`; without a generator, as in
-        evaluation, it is cross-entropy. An unknown label becomes an absent label of probability 0, which has loss 0 and
-        no gradient in any of these losses."""
+        evaluation, it is cross-entropy. An unknown label becomes an absent label of probability 0, which has no
+        gradient in any of these losses, and adds 0 to their value. (A row without any known label adds log(K + 1) in
+        `ranking`: gold and samples are the same there.)"""
         known = self._known(labels)
         if known is not None:
             logits, labels = logits.masked_fill(~known, ABSENT), labels.masked_fill(~known, 0)

@@ -57,8 +57,8 @@ COHERENCE: dict[str, tuple[str, ...]] = {
 class PixelSpace(OutputSpace):
     """Base class of masks: one class for each of H x W pixels, independent under the task-net.
 
-    Labels (B, H, W) are class ids and 255 (does not count). Other values would be taken for something else: a check
-    would wait for the device in every step, so `check_values` looks at them once, at the start of a run.
+    Labels (B, H, W) are class ids and 255 (does not count). `check_values` tests them once, at the start of a run: a
+    check in every step would wait for the device.
 
     Args:
         pixel_loss: cross-entropy over pixels: `sum`, then the mean over the batch, as for every output of this package
@@ -352,9 +352,9 @@ class PixelSpace(OutputSpace):
         return weight, weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
-        """For `class_weight`: [`balanced_weights`] of the pixels that count, (C,)."""
+        """For `class_weight`: [`balanced_weights`] of the pixels that have a class, (C,)."""
         size = self.num_classes
-        counts: Any = sum(torch.bincount(part[part != IGNORE].flatten().long(), minlength=size) for part in labels)
+        counts: Any = sum(torch.bincount(part[part < size].flatten().long(), minlength=size) for part in labels)
         return balanced_weights(counts)
 
 

@@ -44,7 +44,8 @@ RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class Rewarded(OutputSpace):
-    """What spaces with a reward in place of missing gold share; it comes before the space without one in their bases.
+    """Base class of spaces in which a reward stands in for missing gold. It stands before the space without a reward
+    among the bases: `class RewardTagSequenceSpace(Rewarded, TagSequenceSpace)`.
 
     Args:
         reward: a function of codes (B, ...), candidates (B, S, ...) and mask: (B, S) in [0, 1]. Positions of rows with
@@ -90,6 +91,11 @@ class Rewarded(OutputSpace):
             raise ValueError(
                 f"energy_loss={loss.name!r} contrasts the output with the gold, but rows with a reward lack gold. Use "
                 "regression, or a loss with samples, such as contrastive_divergence."
+            )
+        if isinstance(self.reward, NoReward) and loss.reads_output:
+            raise ValueError(
+                f"energy_loss={loss.name!r} would learn from rows without gold that every output is good, since "
+                "NoReward gives all outputs the same reward. Use nce or ranking."
             )
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:

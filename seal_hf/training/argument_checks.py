@@ -1,4 +1,4 @@
-"""Checks of [`SealTrainingArguments`] that do not go together."""
+"""Refuses [`SealTrainingArguments`] that contradict each other."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from typing import Any
 from ..energy_losses import ENERGY_LOSSES
 
 CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
+CONSTANT_WEIGHT = {"energy_weight_schedule": "constant", "energy_weight_balance": False}  # of a constant λ1
+
+
+def check_weight(args: Any) -> None:
+    """Raises ValueError for a λ1 that changes within a run, if both nets read it."""
+    if args.energy_loss == CROSS_ENTROPY or ENERGY_LOSSES[args.energy_loss].weight_is_ruled:
+        return
+    changed = [name for name, kept in CONSTANT_WEIGHT.items() if getattr(args, name) != kept]
+    if changed:
+        raise ValueError(
+            f"`{changed[0]}` is {getattr(args, changed[0])!r}, but with energy_loss={args.energy_loss!r} λ1 weighs a "
+            "term of each net, and that of the second net is constant. Leave it out."
+        )
 
 
 def check_coherence(args: Any) -> None:

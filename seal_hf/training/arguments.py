@@ -20,7 +20,7 @@ from ..task_losses.masks import MASK_TASK_LOSSES, PIXEL_LOSSES
 from ..task_losses.tags import TAG_TASK_LOSSES
 from ..utils.options import check_value
 from .argument_checks import CROSS_ENTROPY as CROSS_ENTROPY
-from .argument_checks import check_coherence, check_hypergradient
+from .argument_checks import check_coherence, check_hypergradient, check_weight
 from .energy_weight import SCHEDULES
 from .loss_weights import LossWeightArguments
 from .mask_arguments import MaskArguments
@@ -347,6 +347,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         for loss in (*ENERGY_LOSSES.values(), *TASK_LOSSES.values(), *TAG_TASK_LOSSES.values()):
             loss.check_values(self)
         check_coherence(self)
+        check_weight(self)
         if self.loss_net_warmup_steps > 0 and self.loss_net_lr_scheduler_type == "constant":
             raise ValueError(
                 f"`loss_net_warmup_steps` is {self.loss_net_warmup_steps}, but the schedule 'constant' has no warm-up. "

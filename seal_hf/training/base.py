@@ -38,8 +38,8 @@ BESIDE_INPUTS = ("labels", FEATURES, OUTPUTS, REWARD_CODES, SAMPLE_WEIGHT)  # co
 
 
 class StructuredTrainer(Trainer):
-    """A Trainer with a loss of its own: a mean over the micro-batch, of a net's output and a `labels` column. Without a
-    `data_collator`, its loaders take whole batches of [`TensorRows`] as they are.
+    """A Trainer whose own loss reads a net's output and the column `labels`, and is a mean over the micro-batch.
+    Without a `data_collator`, its loaders take whole batches of [`TensorRows`] as they are.
 
     A subclass sets its own parameters before it calls this constructor, which calls `_take_arguments`.
 
@@ -271,6 +271,12 @@ class StructuredTrainer(Trainer):
         self._resumed_from = self.checkpoints.folder_to_resume(resume_from_checkpoint)
         tell_epochs(self, self.train_dataset)
         return super().train(self._resumed_from, *args, **kwargs)
+
+    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> Any:
+        """As the Trainer's; no batch if a callback stops the run before its first step, see [`Patience`]."""
+        if self.control.should_training_stop:
+            return [], None
+        return super().get_batch_samples(epoch_iterator, num_batches, device)
 
     def contents_of(self, name: str) -> Any:
         """A description of `train_dataset` or `eval_dataset`, see [`contents`]; computed once."""

@@ -26,10 +26,10 @@ from ..second_net.loss_net import LossNet
 from ..spaces import SPACES, OutputSpace
 from ..utils.messages import closest, did_you_mean
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
-from .batch_repeats import WindowRepeatSampler
 from .decisions import check_decoder
 from .launchers import check_crf, check_launcher
 from .quantised import check_quantised_run
+from .samplers import WindowRepeatSampler
 from .task_nets import check_feature_size, given_loss_net
 
 logger = logging.get_logger(__name__)

@@ -122,10 +122,10 @@ class EnergyWeight:
         args: its `energy_weight`, `energy_weight_schedule` and `energy_weight_balance` are read in every step.
         reduce: sums a tensor over the processes.
         ruled: True if the rule chooses λ1, see [`ruled_share`]; without evaluations, it is `BLIND_SHARE`.
-        has_all_gold: False if rows lack gold, and have a reward. Their task loss pulls at nothing, and that of few rows
-            vanishes once they are learned. So the share is one of the pull that the last evaluation measured on
-            validation rows, see [`measured_pull`]. It is constant, `REWARD_SHARE`: the energy knows the reward, which
-            the gold of few rows cannot confirm.
+        has_all_gold: False if some rows have a reward in place of gold. Such rows have no gradient of the task loss,
+            and that of the few others vanishes once they are learned. λ1 is then relative to the gradient's norm on
+            validation rows, which the last evaluation measured, see [`measured_pull`]. The share is constant,
+            `REWARD_SHARE`: the energy knows the reward, which the gold of few rows cannot confirm.
     """
 
     def __init__(self, args: Any, reduce: Callable[[Tensor], Tensor], ruled: bool, has_all_gold: bool = True):

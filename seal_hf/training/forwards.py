@@ -122,7 +122,7 @@ class TwoNets:
         trainer, space = self.trainer, batch.space
 
         def energy_term(logits: Tensor) -> Tensor:
-            row, cost = trainer.energy_loss.task_row(space, space.output(logits), gold, mask)
+            row, cost = trainer.energy_loss.task_row(space, logits, space.output(logits), gold, mask)
             return trainer.energy_loss.task_term(trainer.loss_net.energies(encoded, row, mask), cost)
 
         return row_pulls(batch.logits, energy_term, lambda logits: trainer.space.task_loss(logits, batch.labels, None))

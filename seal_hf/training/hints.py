@@ -62,8 +62,8 @@ def hints(args: Any, num_training_steps: int, ruled: bool = False, has_all_gold:
 
 
 def hint_after(args: TrainingArguments, state: TrainerState) -> str | None:
-    """Of a run that was too short: its last evaluation is by far the best. None for others, for a run that ended early,
-    and for one that keeps no best epoch."""
+    """The hint for a run that was too short: its last evaluation is by far the best. None for others, for a run that
+    ended early, and for one that keeps no best epoch."""
     if not args.load_best_model_at_end or args.metric_for_best_model is None or state.global_step < state.max_steps:
         return None
     name, better = args.metric_for_best_model.removeprefix("eval_"), max if args.greater_is_better else min
@@ -81,8 +81,8 @@ def hint_after(args: TrainingArguments, state: TrainerState) -> str | None:
 
 
 def hint_of_collapse(probabilities: np.ndarray, args: TrainingArguments) -> str | None:
-    """Of a net that gives all validation rows nearly the same `probabilities` (N, L); None for others, for NaN, and for
-    a single row."""
+    """The hint for a net that gives all validation rows nearly the same `probabilities` (N, L); None for others, for
+    NaN, and for a single row."""
     if len(probabilities) < 2:
         return None
     spread, size = np.ptp(probabilities, axis=0), probabilities.mean(0)
@@ -94,8 +94,8 @@ def hint_of_collapse(probabilities: np.ndarray, args: TrainingArguments) -> str 
 
 
 def hint_of_one_tag(tags: Sequence[Sequence[Any]], args: TrainingArguments) -> str | None:
-    """Of a net that gives every word of the validation sentences the same one of its `tags`; None for others, and for a
-    single sentence."""
+    """The hint for a net that gives every word of the validation sentences the same one of its `tags`; None for others,
+    and for a single sentence."""
     found = {tag for sentence in tags for tag in sentence}
     if len(found) != 1 or len(tags) < 2:
         return None
@@ -103,8 +103,8 @@ def hint_of_one_tag(tags: Sequence[Sequence[Any]], args: TrainingArguments) -> s
 
 
 def hint_of_one_mask(mean_iou: float, constant: float, args: TrainingArguments) -> str | None:
-    """Of a segmentation net whose mean IoU on validation images is not above `constant`, that of the best mask for all
-    images; None for others."""
+    """The hint for a segmentation net whose mean IoU on validation images is not above `constant`, that of one mask for
+    all images; None for others."""
     if mean_iou > constant:
         return None
     found = f"The mean IoU {mean_iou:.4f} of validation images is not above {constant:.4f}, that of one mask for all"

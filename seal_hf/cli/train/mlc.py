@@ -26,6 +26,7 @@ from ...nets.text_windows import WindowedConfig
 from ...reports import close_multilabel
 from ...saving import take_loss_net
 from ...saving.kinds import means_tokens
+from ...second_net.loss_net import LossNet
 from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
@@ -155,11 +156,21 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     if nets.long_texts == "windows":
         options["window_size"] = MAX_LENGTH if nets.max_length is None else nets.max_length
     model = SealForMultiLabel.for_data(data, nets.model_name_or_path, long_texts=nets.long_texts, **options)
-    if nets.loss_net_pooling is not None:
-        model.loss_net.config.pooling = nets.loss_net_pooling
     take_loss_net(model, nets.loss_net_path, training)
     check_was_trained(model.loss_net, training)
+    if nets.loss_net_pooling is not None:
+        set_pooling(model.loss_net, nets.loss_net_pooling)
     return model
+
+
+def set_pooling(loss_net: LossNet, pooling: str) -> None:
+    """`--loss_net_pooling`, of a fresh loss-net. Raises ValueError for a trained one that has another."""
+    if loss_net.name_or_path and loss_net.config.pooling != pooling:
+        raise ValueError(
+            f"`loss_net_pooling` is {pooling!r}, but the loss-net in {loss_net.name_or_path} was trained with "
+            f"{loss_net.config.pooling!r}. Leave it out, or begin with a fresh loss-net."
+        )
+    loss_net.config.pooling = pooling
 
 
 def could_read_more(task_net: PreTrainedModel, data: MultiLabelData, arguments: Arguments) -> bool:

@@ -203,7 +203,7 @@ def run_facts(prepared: Prepared, data: Any, arguments: Arguments, words: Sequen
 
 
 def _count(rows: Any) -> int:
-    """The number of rows of a split, which may stand first of several parts."""
+    """The number of rows of a split; of a tuple, the first part holds the rows."""
     return len(rows[0] if isinstance(rows, tuple) else rows)
 
 

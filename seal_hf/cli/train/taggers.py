@@ -118,8 +118,14 @@ def net_options(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
     """Options for `for_data`: the nets' arguments with these names, and those that the training arguments imply."""
     nets, training = arguments.nets, arguments.training
     options = {name: getattr(nets, name) for name in names} | {"loss_net_encoder": training.loss_net_encoder}
-    if nets.energy == "chain_ge_c" and hasattr(nets, "language_model_weight"):
-        options["energy_options"] = {"language_model_weight": nets.language_model_weight}
+    gamma = getattr(nets, "language_model_weight", 1.0)
+    if nets.energy == "chain_ge_c":
+        options["energy_options"] = {"language_model_weight": gamma}
+    elif gamma != 1:
+        raise ValueError(
+            f"`language_model_weight` is {gamma}, but the energy {nets.energy!r} does not read it. Give --energy "
+            "chain_ge_c, or leave it out."
+        )
     return options | {"crf": training.task_loss == "crf" or None}  # None: as it was saved
 
 

@@ -114,7 +114,7 @@ class Kind(ABC):
         """The figures of one prediction for every row, from what is frequent in training."""
 
     def caches(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
-        """Settings by which all runs with such settings keep in `folder` what does not depend on a run."""
+        """Further settings, by which runs with these settings share in `folder` what is the same for all of them."""
         return {}
 
     @abstractmethod

@@ -26,7 +26,7 @@ class Method:
             without search has them.
         program: a key of `Kind.programs`, or `CONSTANT`, which trains nothing.
         takes: setting -> another method, which is run before and whose net of the same seed is used.
-        search_of: a method among those, whose searched values it has too; it has no search of its own.
+        search_of: one of the methods in `takes`, whose searched values this one has too, without a search of its own.
         needs: what the data must have, see `Kind.has`; empty: nothing.
     """
 

@@ -16,8 +16,9 @@ MOST_SWEEPS = 50
 def most_rewarded(
     reward: Reward, codes: Tensor, mask: Tensor, start: Tensor, num_values: int, is_set: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Local maxima of a reward, by coordinate ascent: from `start`, change the positions that raise the reward each by
-    itself, all at once if that is better than the best of them alone; until none raises it.
+    """Local maxima of a reward, by coordinate ascent from `start`. A sweep finds the positions whose change alone
+    raises the reward. It changes all of them, or only the best one if that gives more. The ascent ends when no change
+    helps.
 
     For a reward by rules, the change of a position raises the reward if the weighted vote of the rules is for it.
 
@@ -40,13 +41,13 @@ def most_rewarded(
     def rewards(y: Tensor) -> Tensor:
         return reward(codes, y.float() if is_set else F.one_hot(y, num_values).float(), mask)
 
-    for _ in range(MOST_SWEEPS):
+    for sweep in range(MOST_SWEEPS + 1):
         found = rewards(torch.where(changed, values[:, None], ids[:, None])).view(*ids.shape, num_values)
         found = found.masked_fill(~mask.unsqueeze(2), 0)
         now = found.gather(2, ids.unsqueeze(2))  # (B, n, 1), without a change
         gain, best = (found - now).max(2)
         raises = gain > MARGIN
-        if not raises.any():
+        if sweep == MOST_SWEEPS or not raises.any():
             break
         one = F.one_hot(gain.argmax(1), size).bool() & raises
         steps = torch.where(torch.stack([raises, one], 1), best[:, None], ids[:, None])  # (B, 2, n)
