@@ -22,7 +22,7 @@ FINALS = {  # comparison -> title of its section, and what the data are
     "wnut17_finals": ("The best pairs on named entities", "WNUT-17, all decoding within BIO, at most 20 epochs."),
     "conll2000_finals": (
         "The best pairs on chunks",
-        "CoNLL-2000: 2,000 of 8,043 training sentences, 893 for validation and 2,012 for test, with 11 types of chunks "
+        "CoNLL-2000: 2,000 of 8,042 training sentences, 894 for validation and 2,012 for test, with 11 types of chunks "
         "in BIO. At most 20 epochs.",
     ),
 }
