@@ -101,6 +101,26 @@ def with_a_copy_of_the_base(seal):
     return SealForMultiLabel(seal.task_net, loss_net)
 
 
+def test_a_configuration_without_a_task_type_trains_and_saves_the_classifier(base, rows, tmp_path):
+    peft = pytest.importorskip("peft")
+    seal = nets(base, "peft", adapter=peft.LoraConfig(r=4, target_modules=["query"]))
+    assert any("classifier" in name for name, p in seal.task_net.named_parameters() if p.requires_grad)
+    trainer_of(seal, rows, tmp_path / "run", max_steps=2).train()
+    seal.eval().save_pretrained(tmp_path / "saved", adapter_export="adapter")
+    again, inputs = SealForMultiLabel.from_pretrained(tmp_path / "saved"), tiny_inputs("bert")
+    torch.testing.assert_close(again.predict(**inputs)[0], seal.predict(**inputs)[0])
+
+
+def test_an_adapter_that_saves_no_classifier_is_named(base, rows, tmp_path, caplog):
+    peft = pytest.importorskip("peft")
+    task_net = AutoModelForSequenceClassification.from_pretrained(base, num_labels=len(LABELS))
+    for more, said in (({}, True), ({"task_type": "SEQ_CLS"}, False)):
+        caplog.clear()
+        net = peft.get_peft_model(copy.deepcopy(task_net), peft.LoraConfig(r=4, target_modules=["query"], **more))
+        trainer_of(SealForMultiLabel.from_task_net(net, loss_net_encoder="shared"), rows, tmp_path)
+        assert ("PEFT freezes the classifier" in caplog.text) == said
+
+
 @pytest.mark.parametrize("options", [{}, {"gradient_accumulation_steps": 2}, {"loss_net_steps": 2}, {"bf16": True}])
 def test_one_base_does_what_two_do(mode, options, base, rows, tmp_path):
     ends = []

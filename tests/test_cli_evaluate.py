@@ -163,6 +163,10 @@ def test_gold_labels_in_a_column_each(texts, tmp_path):
     ]
     found = evaluated(folder, write(tmp_path / "b.csv", rows), tmp_path / "results.json")
     assert found["figures"] == expected["figures"] and found["labels"] == expected["labels"]
+    without = [{name: cell for name, cell in row.items() if name != "joy"} for row in rows]
+    with pytest.raises(ValueError, match="for 3 of the model's 4 labels, but none for joy. Add these columns"):
+        evaluated(folder, write(tmp_path / "c.csv", without), tmp_path / "results.json")
+    assert evaluated(folder, write(tmp_path / "c.csv", [{**row, "joy": ""} for row in without]), tmp_path / "d.json")
     rows[3]["joy"] = 2
     with pytest.raises(ValueError, match="b.csv, line 5: the label column 'joy' holds '2'; expected 0 or 1"):
         evaluated(folder, write(tmp_path / "b.csv", rows), tmp_path / "results.json")
@@ -200,7 +204,7 @@ def test_the_report_by_label_is_printed_up_to_40_labels(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ({"--input": "unknown.csv"}, ["does not know 1 of the labels (jot); it knows 4: joy, anger, fear, calm.",
+        ({"--input": "unknown.csv"}, ["does not know 1 of the labels ('jot'); it knows 4: 'joy', 'anger', 'fear',",
                                       "Did you mean 'joy'?"]),
         ({"--input": "new.csv"}, ["new.csv has no column 'labels'; its columns are text, lable", "--label_column",
                                   "Did you mean 'lable'?"]),

@@ -391,6 +391,14 @@ def test_a_tag_that_the_model_does_not_know(saved, tmp_path, capsys):
         ValueError, match="test.conll, line 1: the model does not know the tag 'B-Z'; it has O, B-X, I-X"
     ):
         evaluated(capsys, saved().path, source)
+    words, tags = [["a", "b", "c"]] * 4, [["O", "B-X", "I-X"]] * 3 + [["O", "B-Z", "B-X"]]
+    source = write_columns(tmp_path / "test.conll", words, tags)
+    evaluated(capsys, saved().path, source, "--output", str(tmp_path / "out.json"))
+    predicted = objects(run(saved().path, source, tmp_path / "out.jsonl"))
+    right = sum(
+        p == g for row, gold in zip(predicted, tags, strict=True) for p, g in zip(row["tags"], gold, strict=True)
+    )
+    assert json.loads((tmp_path / "out.json").read_text())["figures"]["accuracy"] == pytest.approx(right / 12)
 
 
 # --- mistakes --------------------------------------------------------------------------------------------------------

@@ -278,6 +278,16 @@ def test_what_no_run_can_do_is_said_in_one_line(flags, message, tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_checkpoints_follow_the_evaluations_that_a_flag_asks_for():
+    words = ["--output_dir", "x", "--eval_strategy"]
+    found = mlc.PROGRAM.parse([*words, "steps", "--eval_steps", "0.1"]).training
+    assert found.save_strategy == "steps" and found.save_steps == 0.1 and found.load_best_model_at_end
+    found = mlc.PROGRAM.parse([*words, "steps", "--eval_steps", "2", "--save_steps", "4"]).training
+    assert found.save_strategy == "steps" and found.save_steps == 4
+    assert not mlc.PROGRAM.parse([*words, "no"]).training.load_best_model_at_end
+    assert mlc.PROGRAM.parse([*words, "epoch"]).training.save_strategy == "epoch"
+
+
 def test_an_output_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="`output_dir` is '.*file', which is a file"):

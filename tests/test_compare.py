@@ -165,6 +165,7 @@ def test_what_validation_chooses_is_said_beside_what_is_best_on_test():
     assert lines == [said.format("strong")]
     assert compared["choice"]["gain"] == pytest.approx(0.115) and compared["choice"]["p_seeds"] == pytest.approx(p)
     assert best_on_validation(compared, BASELINE) == "strong"  # and `same`, of one seed, stands aside
+    assert table(weak=0.715)[1] == ["Validation chooses `weak`, a baseline."]  # the mean of `ours` is the same
     assert table(weak=0.8)[1] == ["Validation chooses `weak`, a baseline."]
     strong = runs.pop("strong")
     assert table(ours=0.9)[1] == [said.format("weak")]

@@ -247,6 +247,22 @@ def test_a_mistake_is_named_with_its_place(tmp_path, name, text, needs, columns,
     assert "\n" not in str(caught.value)
 
 
+def test_some_unknown_tags_are_kept_and_counted(tmp_path):
+    path = written(tmp_path, "a.conll", "in O\nRome B-LOC\n\nNew B-LOC\nYork I-LOC\nand O\nMars B-PLANET\n")
+    file = SentenceFile(path, GOLD)
+    assert file.total == 2
+    assert file.notes == ["a.conll: 1 words count as wrong, since the model does not know their tags: B-PLANET."]
+    assert [sentence.gold for sentence in file] == [["O", "B-LOC"], ["B-LOC", "I-LOC", "O", "B-PLANET"]]
+
+
+def test_tags_of_a_model_that_read_iob1_as_written_are_not_rewritten(tmp_path):
+    path = written(tmp_path, "a.conll", "New I-LOC\nYork I-LOC\nand O\nRome I-LOC\n")
+    (plain,) = SentenceFile(path, Needs(tags=("O", "I-LOC")))
+    assert plain.gold == ["I-LOC", "I-LOC", "O", "I-LOC"]
+    (spans,) = SentenceFile(path, GOLD)
+    assert spans.gold == ["B-LOC", "I-LOC", "O", "B-LOC"]
+
+
 @pytest.mark.parametrize("kind", ["rows.parquet", "saved"])
 def test_tables_give_the_sentences_of_the_same_objects(tmp_path, kind):
     tags = [["O", "B-LOC"], ["B-LOC", "I-LOC", "O"]]

@@ -225,7 +225,16 @@ def test_a_folder_without_a_validation_file_gives_a_tenth_of_train(tmp_path):
         ({"train": SENTENCE, "test": "a\tN\tO\n"}, {}, "the test split has the columns words, tags, pos, expected"),
         ({"train": SENTENCE}, {"scheme": "iob"}, "`scheme` is 'iob'; it must be one of auto, plain"),
         ({"train": "a\tN\n", "dev": "a\tN\n"}, {"scheme": "bio"}, "`scheme` is 'bio', but the tags are plain"),
-        ({"train": SENTENCE + "x\tLOC\n"}, {}, "most of the 4 tags are O, B-X, I-X, ..., but these are not: LOC"),
+        (
+            {"train": SENTENCE + "x\tLOC\n"},
+            {},
+            "these are not: LOC. The first is 'LOC' of 'x', in sentence 2 of train",
+        ),
+        (
+            {"train": "word\ttag\n" + SENTENCE},
+            {},
+            "of 'word', in sentence 1 of train. If that is a line of headers",
+        ),
         ({"train": SENTENCE}, {"max_train_rows": 0}, "`max_train_rows` is 0"),
         ({"train": SENTENCE}, {"train_subset": "last"}, "`train_subset` is 'last'"),
         ({"train": SENTENCE}, {"num_labelled": 2}, "`num_labelled` is 2, but .* has 1 training rows"),
@@ -402,3 +411,17 @@ def test_gold_that_train_lacks_is_counted(tmp_path):
         for tag in tags:
             counts[tag] += 1
     assert counts == {"B-Y": 2, "I-Y": 1}
+
+
+def test_types_in_two_spellings_are_named(tmp_path):
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.conll").write_text(SENTENCE + "Rome\tB-Loc\n")
+    notes = load_tags(str(tmp_path)).notes
+    assert "types that differ in upper and lower case alone, kept as they are: LOC, Loc." in notes
+
+
+def test_marks_of_documents_are_no_empty_sentences(tmp_path):
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.conll").write_text("-DOCSTART-\tO\n\n" + SENTENCE + "-DOCSTART-\tO\n\n")
+    notes = " ".join(load_tags(str(tmp_path)).notes)
+    assert "2 -DOCSTART- lines skipped" in notes and "empty" not in notes

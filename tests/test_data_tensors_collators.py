@@ -90,6 +90,14 @@ def test_batches_are_those_of_the_rows(view, padding):
     assert_equal_batches(one, {k: v[0] for k, v in rows_of(oracle, [len(dataset) - 1], padding).items()})
 
 
+def test_rows_can_be_looked_at():
+    rows = TensorRows(Dataset.from_dict({TOKENS: [[3, 4], [5]], "labels": [[1.0], [0.0]]}), {TOKENS: 0})
+    assert repr(rows) == f"TensorRows(2 rows: labels, {TOKENS})"
+    assert rows[TOKENS].tolist() == [[3, 4], [5, 0]] and rows["labels"].tolist() == [[1.0], [0.0]]
+    with pytest.raises(KeyError, match=f"no column 'label'; the columns are labels, {TOKENS}"):
+        rows["label"]
+
+
 def test_padding_is_the_tokenizers():
     tokenizer = tiny_tokenizer()
     texts = ["good film", "bad", "a dull dull book and song", ""]

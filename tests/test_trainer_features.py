@@ -2,6 +2,7 @@
 independent run with a trial's values, and the trainer's own log against what a logger wrote."""
 
 import os
+import re
 import socket
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from transformers import EarlyStoppingCallback, TrainerCallback
 
 from seal_hf import SealForMultiLabel, SealTrainer, TensorRows
-from seal_hf.training.patience import Patience
+from seal_hf.training.patience import Patience, without_gain
 
 # the evaluation loss falls, so the first evaluation is the "best" where more counts as better
 FIRST_IS_BEST = dict(load_best_model_at_end=True, metric_for_best_model="loss", greater_is_better=True)
@@ -85,6 +86,9 @@ def test_a_run_that_had_stopped_early_trains_no_step_when_it_is_resumed(tmp_path
     options = {"num_train_epochs": 9, "accumulation": accumulation, **FIRST_IS_BEST, **every}
     whole, nets, after = train(tmp_path, [Patience(2)], **options)
     assert 0 < whole.state.global_step < whole.state.max_steps
+    assert re.search(
+        r"Stopped early, after [\d.]+ of 9 epochs: `loss` .* in 2 evaluations \(--patience 2;", caplog.text
+    )
     last = tmp_path / f"checkpoint-{whole.state.global_step}"
     saved = {path.name: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     others = tiny_run.model()
@@ -95,6 +99,17 @@ def test_a_run_that_had_stopped_early_trains_no_step_when_it_is_resumed(tmp_path
     assert torch.equal(tiny_run.parameters(others), tiny_run.parameters(nets))
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == saved
     assert f"had already stopped early, at step {whole.state.global_step}: no step is trained" in caplog.text
+
+
+def test_patience_counts_from_the_first_change_of_the_figure():
+    for values, greater, count in (
+        ([0, 0, 0], True, 0),
+        ([0, 0, 0.1, 0.1, 0.05], True, 2),
+        ([0.5, 0.5, 0.4, 0.4], True, 2),
+        ([0.5, 0.5, 0.4, 0.4], False, 1),
+        ([], True, 0),
+    ):
+        assert without_gain(values, greater) == count
 
 
 def test_each_trial_of_a_search_is_a_run_of_its_own_with_its_values(tmp_path):

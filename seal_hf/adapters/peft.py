@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torch import nn
 from transformers import PreTrainedModel
+from transformers.utils import logging
 
 from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
 from .quantised import head_modules, quantization_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
+logger = logging.get_logger(__name__)
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 ALL_LINEAR = "all-linear"
 
@@ -78,17 +80,25 @@ class Peft(AdapterLibrary):
                 f"The task-net's adapter is called {wrapped.active_adapter!r}, so PEFT would save it in a subfolder "
                 "of that name, where it is not found. Leave adapter_name out, or set it to 'default'."
             )
+        if config.task_type is None and not _saved(config) and not config.is_prompt_learning:
+            logger.warning_once(
+                "The task-net's adapter has neither `task_type` nor `modules_to_save`: PEFT freezes the classifier and "
+                "does not save it. If the classifier is fresh, give the adapter's configuration "
+                "task_type='SEQ_CLS', or 'TOKEN_CLS' for tags."
+            )
 
     def wrap(
         self, model: PreTrainedModel, method: Any, rank: int | None, targets: str | list[str] | None
     ) -> PreTrainedModel:
         import peft
 
-        config = method
+        config, heads = method, head_modules(model)
+        if not isinstance(method, str) and getattr(config, "task_type", None) is None and not _saved(config):
+            config = copy.deepcopy(config)
+            config.modules_to_save = heads  # else a fresh classifier would be neither trained nor saved
         if isinstance(method, str):
             tokens = type(model).__name__.endswith("ForTokenClassification")
             common: dict[str, Any] = {"task_type": peft.TaskType.TOKEN_CLS if tokens else peft.TaskType.SEQ_CLS}
-            heads = head_modules(model)
             common["modules_to_save"] = heads
             if model.main_input_name == "pixel_values":
                 common, targets = {"modules_to_save": heads}, _layers(model, targets)
@@ -146,6 +156,11 @@ class Peft(AdapterLibrary):
         else:
             wrapped = peft.PeftModel.from_pretrained(model, folder, is_trainable=True, use_safetensors=True)
         return _as_base(wrapped)
+
+
+def _saved(config: PeftConfig) -> Any:
+    """The modules that are trained and saved as a whole; None for kinds of adapters without such."""
+    return getattr(config, "modules_to_save", None)
 
 
 def _layers(model: PreTrainedModel, targets: str | list[str] | None) -> str | list[str]:

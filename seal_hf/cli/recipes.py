@@ -150,6 +150,27 @@ def packaged_recipe(name: str) -> Path:
     return DEFAULT_RECIPES / f"{name}.yaml"
 
 
+def saving_as_evaluated(
+    recipe: Path | Mapping[str, Any], flags: frozenset[str], given: Namespace
+) -> Path | Mapping[str, Any]:
+    """A default recipe under another `--eval_strategy`: it saves whenever it evaluates, as keeping the best checkpoint
+    needs. Without evaluations, none is the best.
+
+    Args:
+        flags: the names on the command line.
+        given: their values, see [`command_line_alone`].
+    """
+    if "eval_strategy" not in flags:
+        return recipe
+    values = dict(recipe if isinstance(recipe, Mapping) else read_recipe(recipe))
+    evaluations = str(getattr(given.eval_strategy, "value", given.eval_strategy))
+    if evaluations == "no":
+        values.pop("load_best_model_at_end", None)
+    elif evaluations == "steps" and values.get("save_strategy") == "epoch":
+        values |= {"save_strategy": "steps", "save_steps": given.eval_steps or given.logging_steps}
+    return values
+
+
 def command_line_alone(parser: HfArgumentParser, argv: Sequence[str]) -> Namespace:
     """The flags of a command line without a recipe; required ones may be missing."""
     required = [action for action in parser._actions if action.required]

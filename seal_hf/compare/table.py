@@ -93,13 +93,18 @@ def comparison(
 
 
 def best_on_validation(compared: Mapping[str, Any], group: str | None = None) -> str | None:
-    """The method, of all or of a group, with the highest validation mean under the table's decoder, and the cheapest of
-    equal ones. If some methods have several seeds, those with one seed do not count. None without methods."""
+    """The method, of all or of a group, with the highest validation mean under the table's decoder. Of equal ones, a
+    baseline comes first, then the cheapest. If some methods have several seeds, those with one seed do not count. None
+    without methods."""
     rows = compared["methods"]
     if group is not None:
         rows = {name: row for name, row in rows.items() if row["group"] == group}
     cost = lambda row: math.inf if math.isnan(row["seconds"]) else row["seconds"]  # noqa: E731
-    order = lambda name: (round(rows[name]["validation"], 9), -cost(rows[name]))  # noqa: E731
+    order = lambda name: (  # noqa: E731
+        round(rows[name]["validation"], 9),
+        rows[name]["group"] == BASELINE,
+        -cost(rows[name]),
+    )
     return max(several({name: row["seeds"] for name, row in rows.items()}), key=order, default=None)
 
 
@@ -206,7 +211,8 @@ def choice_in_words(compared: Mapping[str, Any], name: Callable[[str], str] = "`
         return f"Validation chooses {name(best)}, a baseline."
     gain, p = (_number(choice.get(key)) for key in ("gain", "p_seeds"))
     above = "" if math.isnan(gain) else f", {100 * gain:+.2f} points to {name(baseline)}, the best baseline there"
-    return f"Validation chooses {name(best)}{above}{'' if math.isnan(p) else f' (p = {p_value(p)} over seeds)'}."
+    chance = " (one seed cannot tell whether that is chance)" if math.isnan(p) else f" (p = {p_value(p)} over seeds)"
+    return f"Validation chooses {name(best)}{above}{chance if above else ''}."
 
 
 def _number(value: float | None) -> float:

@@ -158,7 +158,8 @@ class ColumnFile:
             first = words[0].number if words else math.inf
             before += [line.text for line in block if line.number < first or line.cells[0] == DOCUMENT]
             if not words:
-                self._counts["empty sentences dropped"] += 1
+                documents = sum(line.cells[0] == DOCUMENT for line in block)
+                self._counts[f"{DOCUMENT} lines skipped" if documents else "empty sentences dropped"] += documents or 1
                 before.append("")
                 continue
             for line in words:

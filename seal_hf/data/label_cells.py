@@ -202,9 +202,10 @@ def gold_labels(
 def _check_known(unknown: Sequence[str], labels: Sequence[str], source: str) -> None:
     if unknown:
         raise DataError(
-            f"{source}: the model does not know {len(unknown)} of the labels ({few(unknown, 5)}); it knows "
-            f"{len(labels)}: {few(labels, 5)}."
-            f"{did_you_mean(unknown[0], labels)} Correct the labels, or name their column with --label_column."
+            f"{source}: the model does not know {len(unknown)} of the labels ({few([*map(repr, unknown)], 5)}); it "
+            f"knows {len(labels)}: {few([*map(repr, labels)], 5)}."
+            f"{did_you_mean(unknown[0], labels)} Correct the labels, or name their column with --label_column. "
+            "Names with a comma stand in JSON lists."
         )
 
 

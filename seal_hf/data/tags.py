@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any
@@ -260,6 +262,23 @@ def _without_empty(rows: Rows, split: str, notes: list[str]) -> Rows:
     return rows
 
 
+def _first(tags: list[str], splits: dict[str, Rows]) -> str:
+    """Where one of these tags stands first, in a sentence."""
+    for split, rows in splits.items():
+        for number, (words, row) in enumerate(zip(rows["words"], rows["tags"], strict=True), start=1):
+            at = next((i for i, tag in enumerate(row) if tag in tags), None)
+            if at is not None:
+                header = " If that is a line of headers, remove it." if number == 1 and at == 0 else ""
+                return f"The first is {row[at]!r} of {words[at]!r}, in sentence {number} of {split}.{header}"
+    raise AssertionError("it is one of theirs")
+
+
+def spelled_alike(types: Iterable[str]) -> list[str]:
+    """Those of the types that another one equals but for upper and lower case."""
+    lower = Counter(each.lower() for each in types)
+    return sorted(each for each in types if lower[each.lower()] > 1)
+
+
 def _convert_all(splits: dict[str, Rows], scheme: str, notes: list[str]) -> str:
     """Rewrite the tags in place; return their scheme."""
     names = {tag for rows in splits.values() for row in rows["tags"] for tag in row}
@@ -268,7 +287,7 @@ def _convert_all(splits: dict[str, Rows], scheme: str, notes: list[str]) -> str:
     if scheme != "plain" and 0 < 2 * len(odd) < len(names):  # a typo must not silently turn spans into plain tags
         raise DataError(
             f"most of the {len(names)} tags are O, B-X, I-X, ..., but these are not: {few(odd)}. "
-            f"Correct them, or read each tag by itself with --scheme plain."
+            f"{_first(odd, splits)} Correct them, or read each tag by itself with --scheme plain."
         )
     alike = sorted(name for name in names if re.match(r"(?i)[biesul][-_–—]\S", name))
     if scheme == "auto" and found == "plain" and 2 * len(alike) > len(names - {"O", "o"}):
@@ -292,6 +311,9 @@ def _convert_all(splits: dict[str, Rows], scheme: str, notes: list[str]) -> str:
         rows["tags"] = converted
     if changed:
         notes.append(f"{changed} tags rewritten as well-formed {target}, spans as conlleval reads them (IOB1, BILOU).")
+    alike = spelled_alike({split_tag(name)[1] for name in names})
+    if alike:
+        notes.append(f"types that differ in upper and lower case alone, kept as they are: {few(alike)}.")
     if target != found:
         notes.append(f"tags converted from {found} to {target}.")
     return target

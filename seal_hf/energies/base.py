@@ -54,3 +54,14 @@ class Energy(nn.Module, ABC):
         it with many structures, so an energy computes a part that depends only on x here, once."""
         features = features.detach()
         return lambda y: self(features, y, mask)
+
+
+def of_shape(energies: Tensor, y: Any, what: str) -> Tensor:
+    """`energies`, if they are a number for each of the candidates `y` (B, S, ...); otherwise ValueError names `what`
+    gave them."""
+    if energies.shape != y.shape[:2]:
+        raise ValueError(
+            f"{what} gave {tuple(energies.shape)}; expected {tuple(y.shape[:2])}, a number for each candidate of each "
+            "input."
+        )
+    return energies

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..structures.label_sets import LabelSets, dot, squared, sum_rows
-from .base import Energy
+from .base import Energy, of_shape
 
 
 class LabelEnergy(Energy):
@@ -58,7 +58,7 @@ class LabelEnergy(Energy):
     def _energies(self, scores: Tensor, y: Tensor | LabelSets, rows: Callable[[nn.Embedding], Tensor]) -> Tensor:
         """Energies (B, S) of label sets over U labels, given the scores b_iᵀ T(x), (B, U)."""
         local = dot(y, scores)
-        return self.global_term(y, rows) - local if self.has_global_term else -local
+        return of_shape(self.global_term(y, rows), y, "`global_term`") - local if self.has_global_term else -local
 
     @abstractmethod
     def global_term(self, y: Tensor | LabelSets, rows: Callable[[nn.Embedding], Tensor]) -> Tensor:

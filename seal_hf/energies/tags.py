@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..structures.sequences import pack
-from .base import Energy
+from .base import Energy, of_shape
 
 TINY = 1e-20  # lower bound of a probability before its logarithm
 
@@ -47,7 +47,7 @@ class TagEnergy(Energy):
         packed, features = pack(mask, features)
         y = y * packed[:, None, :, None]
         local = torch.einsum("bstc,btc->bs", y, self.label_embeddings(features))
-        return self.global_term(features, y, packed) - local
+        return of_shape(self.global_term(features, y, packed), y, "`global_term`") - local
 
     def global_term(self, features: Tensor, y: Tensor, mask: Tensor) -> Tensor:
         """(B, S), lower = better; `y` is zero after the end of a sequence, where `mask` (B, T) is False."""

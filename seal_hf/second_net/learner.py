@@ -103,7 +103,9 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
 
     def backward(self, loss: Tensor) -> None:
-        """Accumulate the gradient of `loss` (scaled in fp16)."""
+        """Accumulate the gradient of `loss` (scaled in fp16). ValueError if it is no scalar."""
+        if loss.dim() > 0:
+            raise ValueError(f"The energy loss gave {tuple(loss.shape)}; expected a scalar, the mean over the batch.")
         self.scaler.scale(loss).backward()
 
     def accumulate(self, synchronise: bool) -> contextlib.AbstractContextManager[None]:

@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 
 from ..adapters import LIBRARIES, LossAdapter
 from ..energies import ENERGIES, Energy, check_energy_options
+from ..energies.base import of_shape
 from ..nets.cnn import CNNEncoder
 from ..nets.encoders import ENCODER_MODES, MLPEncoder, vector, without_pooler
 from ..nets.heads import MEAN, POOLINGS
@@ -64,7 +65,11 @@ class LossNetConfig(PretrainedConfig):
         **kwargs: Any,
     ):
         check_value("encoder_mode", encoder_mode, (*ENCODER_MODES, *LIBRARIES))
-        check_value("energy", energy, ENERGIES)
+        if energy not in ENERGIES:
+            raise ValueError(
+                f"`energy` is {energy!r}; it must be one of {', '.join(ENERGIES)}. If it is your own, first import the "
+                "module that adds it to ENERGIES. A task-net alone needs none: with_loss_net=False."
+            )
         check_value("pooling", pooling, POOLINGS)
         if global_size < 0:
             raise ValueError(f"`global_size` is {global_size}; it must be a width, or 0 for no global term.")
@@ -232,7 +237,8 @@ class LossNet(PreTrainedModel):
         for a static loss-net and for gradient-based inference."""
         evaluated = not self.energy.training and torch.is_grad_enabled()
         with self._exact(features.device, evaluated):
-            return self.energy(at_least_float32(features), _exact_sets(y), mask)
+            found = self.energy(at_least_float32(features), _exact_sets(y), mask)
+        return of_shape(found, y, f"The energy {self.config.energy!r}")
 
     @contextlib.contextmanager
     def energies_at(

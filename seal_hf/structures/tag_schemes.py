@@ -66,6 +66,15 @@ def scheme_of(tag_names: Iterable[str]) -> str:
     return "bio" if {name[0] for name in names} <= {"B", "I"} else "bioes"
 
 
+def scheme_of_model(tag_names: Iterable[str]) -> str:
+    """The scheme of a task-net's C tags. As [`scheme_of`], but a net that knows an `I-X` without the `B-X` that begins
+    such a span was trained on IOB1 tags as they are written, each by itself: `plain`."""
+    names = set(tag_names)
+    found = scheme_of(names)
+    inside = {split_tag(name)[1] for name in names if name.startswith("I-")}
+    return "plain" if found == "bio" and any(f"B-{kind}" not in names for kind in inside) else found
+
+
 def given_types(tag_names: Iterable[str]) -> set[str]:
     """The types of spans that are given, not predicted: `V` if the tags also have core roles."""
     kinds = {split_tag(name)[1] for name in tag_names}

@@ -76,7 +76,13 @@ class OwnBatchLoss(OwnTaskLoss):
 
 
 def mean(losses: Tensor, weight: Tensor | None = None) -> Tensor:
-    """Σ_i w_i ℓ_i / B for losses ℓ (B,) and row weights w (B,), default 1: scalar."""
+    """Σ_i w_i ℓ_i / B for losses ℓ (B,) and row weights w (B,), default 1: scalar. Raises ValueError for losses of
+    another shape."""
+    if losses.dim() != 1:
+        raise ValueError(
+            f"`per_example` gave {tuple(losses.shape)}; expected (B,), the loss of each row. Sum over the labels or "
+            "words of a row, not over the rows."
+        )
     return losses.mean() if weight is None else (losses * weight.to(losses.dtype)).mean()
 
 

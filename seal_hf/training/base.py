@@ -98,6 +98,8 @@ class StructuredTrainer(Trainer):
         self.label_names = ["labels"]
         self._reset_meters()
         self._take_arguments()
+        if self.args.device.type == "cpu":  # torch would warn at every evaluation
+            self.args.dataloader_pin_memory = False
 
     def _take_arguments(self) -> None:
         """Make the output space and all else that depends on the arguments. Every run begins with this, since a

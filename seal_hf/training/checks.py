@@ -375,8 +375,8 @@ def check_label_values(space: OutputSpace, **datasets: Any) -> None:
                 values = torch.as_tensor(labels)
             except (TypeError, ValueError) as error:
                 raise ValueError(
-                    f"`labels` of `{name}` holds {labels!r}, but must hold numbers: 0 or 1 for each label, or ids. "
-                    "Encode them first."
+                    f"`labels` of `{name}` holds {labels!r}, but must hold numbers: 0 or 1 for each label of a set, "
+                    "the id of each word's tag. The loaders encode names, such as load_multilabel and load_tags."
                 ) from error
             space.check_values(values, name)
 

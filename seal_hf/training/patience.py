@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from transformers import EarlyStoppingCallback
@@ -12,8 +12,9 @@ logger = logging.get_logger(__name__)
 
 
 class Patience(EarlyStoppingCallback):
-    """Stops after so many evaluations without gain. Those before a checkpoint count, so a resumed run stops where the
-    uninterrupted one does; the counter of transformers begins anew.
+    """Stops after so many evaluations without gain, and says so. Those before a checkpoint count, so a resumed run
+    stops where the uninterrupted one does; the counter of transformers begins anew. Evaluations before the figure first
+    changes do not count: F1 of rare spans is 0 at first.
 
     Args:
         early_stopping_patience: number of evaluations, at least 1.
@@ -23,9 +24,7 @@ class Patience(EarlyStoppingCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         super().on_train_begin(args, state, control, **kwargs)
-        key = f"eval_{args.metric_for_best_model.removeprefix('eval_')}"
-        values = (entry[key] for entry in state.log_history if key in entry)
-        self.early_stopping_patience_counter = without_gain(values, args.greater_is_better)
+        self._count(args, state)
         self.stopped_at = None
         if self.early_stopping_patience_counter >= self.early_stopping_patience:
             control.should_training_stop = True  # [`StructuredTrainer`] then trains no step
@@ -36,13 +35,30 @@ class Patience(EarlyStoppingCallback):
         if state.global_step == self.stopped_at:  # nothing is new since its checkpoint
             control.should_log = control.should_evaluate = control.should_save = False
 
+    def check_metric_value(self, args: Any, state: Any, control: Any, metric_value: float) -> None:
+        """Called after an evaluation, whose figure is the last one of the log."""
+        self._count(args, state)
+        if self.early_stopping_patience_counter >= self.early_stopping_patience and args.process_index == 0:
+            name, count = args.metric_for_best_model.removeprefix("eval_"), self.early_stopping_patience_counter
+            logger.warning(
+                f"Stopped early, after {state.epoch:.3g} of {args.num_train_epochs:g} epochs: `{name}` of the "
+                f"validation rows has not improved in {count} evaluations (--patience "
+                f"{self.early_stopping_patience}; 0 never stops early)."
+            )
 
-def without_gain(values: Iterable[float], greater_is_better: bool) -> int:
-    """The number of evaluations since the best one."""
-    best, count = None, 0
+    def _count(self, args: Any, state: Any) -> None:
+        key = f"eval_{args.metric_for_best_model.removeprefix('eval_')}"
+        values = [entry[key] for entry in state.log_history if key in entry]
+        self.early_stopping_patience_counter = without_gain(values, args.greater_is_better)
+
+
+def without_gain(values: Sequence[float], greater_is_better: bool) -> int:
+    """The number of evaluations since the best one, without the equal ones at the beginning."""
+    best, count, begun = None, 0, False
     for value in values:
+        begun = begun or value != values[0]
         if best is None or (value > best if greater_is_better else value < best):
             best, count = value, 0
-        else:
+        elif begun:
             count += 1
     return count

@@ -26,7 +26,7 @@ from ...inference.decisions import LabelDecisions, as_threshold
 from ...models import SealForMultiLabel
 from ...saving.kinds import holds_image_classifier
 from ...structures.hierarchy import hierarchy_of
-from ...utils.messages import check_owner
+from ...utils.messages import check_owner, few
 from .base import Evaluation, OutputKind, with_progress
 from .flags import BATCH_SIZE
 from .label_figures import label_figures
@@ -141,8 +141,15 @@ class LabelOutput(OutputKind):
     def _gold_columns(self, table: Table) -> dict[str, Any]:
         """Where a table has gold labels, as arguments of its reader: a column of sets, else one column per label."""
         column = self._label_column_of(table)
-        if column not in table.columns and set(self.labels) <= set(table.columns):
+        missing = [label for label in self.labels if label not in table.columns]
+        if column not in table.columns and not missing:
             return {"labels": self.labels}
+        if column not in table.columns and len(missing) < len(self.labels):
+            raise DataError(
+                f"{table.source} has a column of 0 and 1 for {len(self.labels) - len(missing)} of the model's "
+                f"{len(self.labels)} labels, but none for {few(missing)}. Add these columns; empty cells are unknown "
+                "labels, which do not count."
+            )
         need_column(column, dict.fromkeys(table.columns, []), "label_column", table.source)
         return {"label_column": column}
 

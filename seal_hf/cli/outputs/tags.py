@@ -37,7 +37,7 @@ from ...nets.recurrent import BiLSTMConfig
 from ...reports.common import results_table
 from ...reports.tags import tag_tables
 from ...spaces import TagSequenceSpace
-from ...structures.tag_schemes import given_types, scheme_of, spans
+from ...structures.tag_schemes import given_types, scheme_of_model, spans
 from ...structures.tied_tags import tied_crf
 from ...task_losses.tags import CRFLoss
 from ...utils.files import whole_file
@@ -184,7 +184,7 @@ class TagOutput(OutputKind):
 
     def entities(self, sentence: Sentence, tagged: Tagged) -> list[dict[str, Any]]:
         """The spans of a sentence's tags: `label`, `score`, `text`, `start`, `end`, as in the output."""
-        scheme, scores = scheme_of(self.tags), self._scores(tagged)
+        scheme, scores = scheme_of_model(self.tags), self._scores(tagged)
         if scheme == "plain":
             found: Any = [(tag, i, i + 1) for i, tag in enumerate(tagged.tags)]
         else:
@@ -235,7 +235,7 @@ class TagOutput(OutputKind):
         return Evaluation(results, "\n\n".join([*tables, measures.tables(shown, predicted[chosen])]))
 
     def _measures(self, gold: list[list[str]], rows: list[dict[str, Any]]) -> Measures:
-        kind = "srl" if self.needs.predicate else scheme_of(self.tags)
+        kind = "srl" if self.needs.predicate else scheme_of_model(self.tags)
         return Measures(
             figures=lambda predicted: tag_metrics(predicted, gold, kind),
             report=lambda predicted: tag_report(predicted, gold, kind),

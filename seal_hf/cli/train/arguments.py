@@ -15,7 +15,10 @@ from ..programs import early_stopping
 class RunArguments:
     """When a run stops, whether its settings are searched, and what is written at its end."""
 
-    patience: int = field(default=0, metadata={"help": "Stop after this many evaluations without gain; 0: never."})
+    patience: int = field(
+        default=0,
+        metadata={"help": "Stop after this many evaluations without gain (packaged recipes: 2 to 8); 0: never."},
+    )
     tune: int = field(
         default=0,
         metadata={"help": "First search rates, dropout and λ1 in this many trials, then train the best; 0: no search."},

@@ -28,6 +28,7 @@ from ..recipes import (
     recipe_keys,
     recipe_named,
     recipe_parser,
+    saving_as_evaluated,
     values_under,
 )
 from ..tuning import Space
@@ -97,13 +98,14 @@ class Program:
             FileNotFoundError, ValueError: as `parse_recipe`; ValueError also for impossible arguments.
         """
         words = list(sys.argv[1:] if argv is None else argv)
+        flags = given_flags(words)
 
         def default(given: Namespace) -> Path | Mapping[str, Any] | None:
             name = self.recipes[self.kind_of(given)] if recipe is None else None
-            return recipe if name is None else self._default_recipe(name)
+            return recipe if name is None else saving_as_evaluated(self._default_recipe(name), flags, given)
 
         data, nets, run, training = parse_recipe(self.arguments, words, default_recipe=default)
-        arguments = Arguments(data, nets, run, training, given_flags(words))
+        arguments = Arguments(data, nets, run, training, flags)
         self.settle(arguments)
         return arguments
 

@@ -13,6 +13,7 @@ Six kinds of files:
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +21,7 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...structures.tag_schemes import convert, scheme_of
+from ...structures.tag_schemes import convert, scheme_of, scheme_of_model
 from ...utils.messages import did_you_mean, few
 from ..columns import ColumnFile, lines_of
 from ..common import DataError
@@ -108,7 +109,7 @@ class SentenceFile:
 
     Raises:
         DataError: tells what is wrong, where, and what to do: the file does not exist, is empty or of another kind; a
-            column or field is missing; a row has no words; the task-net lacks a gold tag.
+            column or field is missing; a row has no words; the task-net lacks most of the gold tags.
     """
 
     def __init__(
@@ -136,7 +137,9 @@ class SentenceFile:
         self.path, self.needs, self._left_out = path, needs, list[str]()
         self.notes = [self.table.note] if self.table is not None and self.table.note else []
         self.word_column, self.tag_column = _column(word_column), _column(tag_column)
-        self._scheme = scheme_of(needs.tags)
+        self._scheme = scheme_of_model(needs.tags)
+        self._unknown: Counter[str] = Counter()  # gold tags that the task-net lacks
+        self._known = 0  # other gold tags than O
 
     @property
     def _has_fields(self) -> bool:
@@ -161,6 +164,11 @@ class SentenceFile:
             kept = sentence.kept if self._has_fields else {}
             fields.update((name, None) for name, value in kept.items() if own.get(name) != value)
         self.notes += self._left_out
+        if self._unknown:
+            self.notes.append(
+                f"{self.path.name}: {self._unknown.total()} words count as wrong, since the model does not know their "
+                f"tags: {few(sorted(self._unknown))}."
+            )
         return list(fields), count
 
     def chunks(self, size: int) -> Iterator[Chunk]:
@@ -173,25 +181,32 @@ class SentenceFile:
     def __iter__(self) -> Iterator[Sentence]:
         found, is_text = False, self.path.suffix == ".txt" and self.word_column is None and not self.needs.tags
         rows = self._texts if is_text else self._roles if self.needs.predicate else self._columns
+        self._unknown.clear()
+        self._known, first = 0, ""
         for sentence in self._objects() if self._has_fields else rows():
             found = True
             if sentence.gold is not None:
-                sentence.gold = self._known(sentence)
+                sentence.gold = self._counted(sentence)
+                first = first or (sentence.where if self._unknown else "")
             yield sentence
         if not found:
             raise DataError(f"{self.path}: no sentence. Give at least one.")
+        if self._unknown.total() > self._known:
+            tag = next(iter(self._unknown))
+            raise DataError(
+                f"{first}: the model does not know the tag {tag!r}; it has {few(self.needs.tags)}."
+                f"{did_you_mean(tag, self.needs.tags)} So it is with most of the tags. Is it the right column "
+                "(--tag_column), or the right model?"
+            )
 
-    def _known(self, sentence: Sentence) -> list[str]:
+    def _counted(self, sentence: Sentence) -> list[str]:
         """The gold tags in the task-net's scheme."""
         gold = list(sentence.gold or ())
         if self._scheme != "plain" and scheme_of(gold) != "plain":
             gold = convert(gold, self._scheme)
-        unknown = next((tag for tag in gold if tag not in self.needs.tags), None)
-        if unknown is not None:
-            raise DataError(
-                f"{sentence.where}: the model does not know the tag {unknown!r}; it has {few(self.needs.tags)}."
-                f"{did_you_mean(unknown, self.needs.tags)} Is it the right column (--tag_column), or the right model?"
-            )
+        unknown = [tag for tag in gold if tag not in self.needs.tags]
+        self._unknown.update(unknown)
+        self._known += len(gold) - len(unknown) - gold.count("O")
         return gold
 
     # --- raw text ----------------------------------------------------------------------------------------------------

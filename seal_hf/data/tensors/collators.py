@@ -110,8 +110,16 @@ class TensorRows(torch.utils.data.Dataset):
     def __len__(self) -> int:
         return self.length
 
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        return {name: column[0] for name, column in self.batch([index]).items()}
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} rows: {', '.join(self.column_names)})"
+
+    def __getitem__(self, key: int | str) -> Any:
+        """A row, name -> tensor; or a column by its name, (N, ...), padded to its longest row."""
+        if isinstance(key, str):
+            if key not in self.column_names:
+                raise KeyError(f"no column {key!r}; the columns are {', '.join(self.column_names)}")
+            return self.batch(range(len(self)))[key]
+        return {name: column[0] for name, column in self.batch([key]).items()}
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Tensor]]:
         """Called by the DataLoader: a list with one element, the stacked batch."""
