@@ -13,6 +13,7 @@ from seal_hf import (
     TASK_LOSSES,
     BinaryMaskSpace,
     MultiLabelSpace,
+    SealForMultiLabel,
     SealTrainer,
     SealTrainingArguments,
     TagSequenceSpace,
@@ -147,6 +148,43 @@ def test_the_global_term_of_labels_is_an_energy(monkeypatch):
     plain.label_embeddings.load_state_dict(few.label_embeddings.state_dict())
     y = torch.tensor([[[1.0, 0, 1, 0]]])
     torch.testing.assert_close(few(features, y) - plain(features, y), torch.tensor([[6.0]]))
+
+
+@pytest.mark.parametrize(
+    ("term", "message"),
+    [
+        (lambda y: y.sum(-1, keepdim=True), r"`global_term` gave \(16, 8, 1\); expected \(16, 8\), a number for each"),
+        (lambda y: y.sum(), r"`global_term` gave \(\); expected \(16, 8\)"),
+    ],
+)
+def test_an_energy_of_another_shape_is_named(term, message, monkeypatch, tmp_path):
+    class Size(LabelEnergy):
+        def global_term(self, y, rows):
+            return term(y)
+
+    monkeypatch.setitem(ENERGIES, "size", Size)
+    nets = SealForMultiLabel.for_data(tiny_run.Names, hidden_size=16, energy="size")
+    with pytest.raises(ValueError, match=message):
+        tiny_run.make(tmp_path, "nce", nets=nets, num_samples=6, energy_weight=1.0)[0].train()
+
+
+def test_losses_of_another_shape_are_named(monkeypatch, tmp_path):
+    @dataclass
+    class EachLabel(TaskLoss):
+        def per_example(self, logits, labels):
+            return F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+
+    @dataclass
+    class EachCandidate(Ranking):
+        def __call__(self, energies, candidates):
+            return energies
+
+    monkeypatch.setitem(TASK_LOSSES, "each", EachLabel)
+    monkeypatch.setitem(ENERGY_LOSSES, "candidates", EachCandidate)
+    with pytest.raises(ValueError, match=r"`per_example` gave \(16, \d\); expected \(B,\), the loss of each row"):
+        trainer_of(tmp_path / "a", "nce", task_loss="each").train()
+    with pytest.raises(ValueError, match=r"The energy loss gave \(16, \d+\); expected a scalar"):
+        trainer_of(tmp_path / "b", "candidates").train()
 
 
 def test_the_card_names_what_was_read_and_how_long_it_trained(tmp_path):
