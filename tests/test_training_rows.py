@@ -1,6 +1,7 @@
 """Rows that no collator pads are refused at the start; a run with the collator that the message names is the oracle."""
 
 import pytest
+import torch
 from datasets import Dataset
 from tiny_models import tiny_arguments, tiny_config, tiny_texts, tiny_tokenizer
 from transformers import (
@@ -58,3 +59,20 @@ def test_texts_without_a_padding_collator_are_refused_with_what_to_pass(tmp_path
         SealTrainer(net, arguments, train_dataset=rows)
     for options in ({"processing_class": tokenizer}, {"data_collator": DataCollatorWithPadding(tokenizer)}):
         SealTrainer(net, arguments, train_dataset=rows, **options).train()
+
+
+def test_texts_that_are_not_tokenized_are_refused_with_what_to_call(tmp_path):
+    tokenizer, texts = tiny_tokenizer(), tiny_texts(4)
+    net = AutoModelForSequenceClassification.from_config(tiny_config("bert"))
+    arguments = tiny_arguments(tmp_path, max_steps=1, remove_unused_columns=False)
+    for options in ({}, {"processing_class": tokenizer}):
+        with pytest.raises(ValueError, match=r"column `text`, but not `input_ids`.* tokenize\(data.train, tokenizer\)"):
+            SealTrainer(net, arguments, train_dataset=texts, **options)
+
+    def collate(rows):
+        encoded = tokenizer([row["text"] for row in rows], padding=True, return_tensors="pt")
+        return {**encoded, "labels": torch.tensor([row["labels"] for row in rows]).float()}
+
+    SealTrainer(net, arguments, train_dataset=texts, data_collator=collate).train()
+    transformed = texts.with_transform(lambda rows: {**tokenizer(rows["text"]), "labels": rows["labels"]})
+    SealTrainer(net, arguments, train_dataset=transformed, processing_class=tokenizer).train()

@@ -16,6 +16,7 @@ from ..models.images import reading
 from ..nets.image_features import PIXELS
 from .checks import LOOKED_AT, check_label_values, each_dataset
 
+RAW = {"text": "tokenize(data.train, tokenizer)", "words": "tokenize_words(data.train, tokenizer)"}  # column -> how
 REMEDIES = {
     "labels": "data_collator=DataCollatorForTokenClassification(tokenizer), which pads them with -100",
     "input_ids": "processing_class=tokenizer, or data_collator=DataCollatorWithPadding(tokenizer)",
@@ -23,12 +24,31 @@ REMEDIES = {
 
 
 def check_rows(trainer: Any) -> None:
-    """Raises ValueError for labels outside the trainer's space, for rows of different lengths that its collator does
-    not pad, for images that its task-net does not read, and for pixels of another scale than its image processor's."""
+    """Raises ValueError for texts that are not tokenized, for labels outside the trainer's space, for rows of different
+    lengths that its collator does not pad, for images that its task-net does not read, and for pixels of another scale
+    than its image processor's."""
+    check_inputs(trainer)
     check_label_values(trainer.space, train_dataset=trainer.train_dataset, eval_dataset=trainer.eval_dataset)
     check_padding(trainer)
     check_images(trainer)
     check_pixels(trainer)
+
+
+def check_inputs(trainer: Any) -> None:
+    """Raises ValueError for data sets with texts or words in place of the task-net's inputs, unless a collator or a
+    transform of the user's own may make these."""
+    name, collator = getattr(trainer.model, "main_input_name", None), trainer._default_collator or trainer.data_collator
+    if collator is not default_data_collator and type(collator) not in (DataCollatorWithPadding, DefaultDataCollator):
+        return
+    for split, dataset in each_dataset({"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}):
+        if not isinstance(dataset, Dataset) or dataset.format["type"] == "custom" or name in dataset.column_names:
+            continue
+        found = next((column for column in RAW if column in dataset.column_names), None)
+        if found is not None:
+            raise ValueError(
+                f"`{split}` has the column `{found}`, but not `{name}`, which the task-net reads. Encode it: "
+                f"{RAW[found]}."
+            )
 
 
 def check_padding(trainer: Any) -> None:
