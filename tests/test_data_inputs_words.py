@@ -222,8 +222,7 @@ GOLD, SRL, FEATURES = Needs(tags=TAGS), Needs(predicate=True), Needs(["pos"])
         ("a.jsonl", lines({"wrds": "hi"}), Needs(), {}, "expected words or tokens or text. Name .*--word_column"),
         ("a.jsonl", lines({"tokens": ["a"]}), Needs(), {"word_column": "tokns"}, "is 'tokns'.*Did you mean 'tokens'"),
         ("a.jsonl", lines({"tokens": ["a"]}), Needs(), {"word_column": 0}, "JSON fields have names"),
-        ("a.jsonl", lines({"words": []}), Needs(), {}, "line 1: no words. Remove the row."),
-        ("a.jsonl", lines({"text": "ok"}, {"text": " "}), Needs(), {}, "line 2: no words. Remove the row."),
+        ("a.jsonl", lines({"words": []}), Needs(), {}, "a.jsonl: no sentence. Give at least one."),
         ("a.jsonl", lines({"words": [None]}), Needs(), {}, r"`words` is '\[None\]'; expected a list of strings"),
         ("a.jsonl", lines({"words": ["a"], "text": "b"}), Needs(), {}, "`text` lacks the words of `words`"),
         ("a.jsonl", lines({"words": ["a"], "text": 5}), Needs(), {}, "`text` lacks the words of `words`"),
@@ -245,6 +244,13 @@ def test_a_mistake_is_named_with_its_place(tmp_path, name, text, needs, columns,
     with pytest.raises(DataError, match=message) as caught:
         read(tmp_path, name, text, needs, **columns)
     assert "\n" not in str(caught.value)
+
+
+def test_rows_without_words_are_left_out_and_counted(tmp_path):
+    text = lines({"text": "ok", "id": 1}, {"text": " ", "id": 2}, {"words": [], "id": 3}, {"words": ["so"], "id": 4})
+    file = SentenceFile(written(tmp_path, "a.jsonl", text), Needs())
+    assert file.total == 2 and file.notes == ["a.jsonl: 2 rows without words left out."]
+    assert [sentence.kept["id"] for sentence in file] == [1, 4]
 
 
 def test_some_unknown_tags_are_kept_and_counted(tmp_path):

@@ -2,7 +2,8 @@
 
 Six kinds of files:
 * `.jsonl`, an object per line: a list of strings in `words` or `tokens`, or a string in `text`, which is split as in
-  `raw_text.py`; perhaps `predicate`, the place of a word, lists of features, and gold tags;
+  `raw_text.py`; perhaps `predicate`, the place of a word, lists of features, and gold tags; rows without words are left
+  out;
 * `.parquet` and folders of `save_to_disk`, whose columns are the same fields;
 * `.csv`, with a string in `text` or in the column that is named;
 * `.txt`, a text per line, split likewise; empty lines are left out;
@@ -109,7 +110,7 @@ class SentenceFile:
 
     Raises:
         DataError: tells what is wrong, where, and what to do: the file does not exist, is empty or of another kind; a
-            column or field is missing; a row has no words; the task-net lacks most of the gold tags.
+            column or field is missing; no row has words; the task-net lacks most of the gold tags.
     """
 
     def __init__(
@@ -282,17 +283,28 @@ class SentenceFile:
     # --- JSON --------------------------------------------------------------------------------------------------------
 
     def _objects(self) -> Iterator[Sentence]:
+        empty = 0
+        for row, where in self._rows():
+            sentence = self._object(row, where)
+            if sentence is None:
+                empty += 1
+            else:
+                yield sentence
+        self._left_out = [f"{self.path.name}: {empty} rows without words left out."] if empty else []
+
+    def _rows(self) -> Iterator[tuple[dict[str, Any], str]]:
+        """Rows with fields, and their places for messages."""
         if self.table is not None:
             for number, row in self.table:
-                yield self._object(row, self.table.place(number))
+                yield row, self.table.place(number)
             return
         for number, line in enumerate(lines_of(self.path), start=1):
-            if not line.strip():
-                continue
-            where = f"{self.path}, line {number}"
-            yield self._object(json_row(line, where), where)
+            if line.strip():
+                where = f"{self.path}, line {number}"
+                yield json_row(line, where), where
 
-    def _object(self, row: dict[str, Any], where: str) -> Sentence:
+    def _object(self, row: dict[str, Any], where: str) -> Sentence | None:
+        """None without words."""
         name = self._field(row, "word_column", self.word_column, (*USUAL["word_column"], "text"), where)
         value, text = row[name], row.get("text")
         if isinstance(value, str):
@@ -306,7 +318,7 @@ class SentenceFile:
                 sentence.text, sentence.places = text, _places(text, words, name, where)
         size = len(sentence.words)
         if not size:
-            raise DataError(f"{where}: no words. Remove the row.")
+            return None
         for feature in self.needs.features:
             self._field(row, feature, feature, (), where)
             sentence.features[feature] = _strings(row[feature], feature, where, size)
