@@ -201,7 +201,7 @@ GOLD, SRL, FEATURES = Needs(tags=TAGS), Needs(predicate=True), Needs(["pos"])
         ("a.jsonl", "\n", Needs(), {}, "a.jsonl: no sentence"),
         ("a.json", "x", Needs(), {}, "files of type .json are not read here. Give columns"),
         ("a.csv", "sentence,id\nhi,1\n", Needs(), {}, "line 2: the row has the fields sentence, id; expected words"),
-        ("a.csv", 'text\n""\n', Needs(), {}, "line 2: no words. Remove the row"),
+        ("a.csv", 'text\n""\n', Needs(), {}, "a.csv: no sentence. Give at least one"),
         ("a.csv", "text,predicate\nhi,0\n", SRL, {}, "`text` is a string, but other fields have a value per word"),
         ("a.txt", "<NEWREFERENCE>\n<author> A </author>", Needs(), {}, "references with <NEWREFERENCE> are not read"),
         ("a.txt", b"\xff\n", Needs(), {}, "a.txt: not UTF-8"),
