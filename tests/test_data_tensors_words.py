@@ -91,7 +91,7 @@ def test_long_rows_are_refused_or_cut_and_counted(marker):
     tokenizer, dataset = paired_tokenizer(), sentences(longest=20)
     lengths = [len(by_hand(row, tokenizer, marker)[0]) for row in dataset]
     too_long = sum(length > 14 for length in lengths)
-    message = f"{too_long} of 40 rows have more than 14 .*: row {np.argmax(lengths)} with {max(lengths)}"
+    message = f"{too_long} of 40 rows have more than 14 .* row {np.argmax(lengths)} with {max(lengths)}, begins"
     with pytest.raises(ValueError, match=f"{message}.*truncation=True"):
         tokenize_words(dataset, tokenizer, 14, predicate_marker=marker)
     rows = tokenize_words(dataset, tokenizer, 14, predicate_marker=marker, truncation=True)

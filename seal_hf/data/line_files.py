@@ -147,7 +147,8 @@ def _objects(path: Path) -> Iterator[Row]:
                 yield number, columns
             if row.keys() != set(columns):
                 raise DataError(
-                    f"{path}, line {number}: fields {sorted(row)}, expected {sorted(columns)} as in the rows before."
+                    f"{path}, line {number}: fields {sorted(row)}, expected {sorted(columns)} as in the rows before. "
+                    "Give every row all fields; [] is an empty list of labels."
                 )
             yield number, [row[name] for name in columns]
     if not columns:

@@ -318,11 +318,8 @@ def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datase
             )
 
 
-# what an evaluation reports beside the figures of `compute_metrics`
-OF_EVALUATION = (
-    "loss energy_output energy_gold energy_auc task_net_auc energy_alignment energy_pull runtime "
-    "samples_per_second steps_per_second model_preparation_time jit_compilation_time"
-).split()
+# what an evaluation reports of the nets, beside the figures of `compute_metrics`
+OF_EVALUATION = "loss energy_output energy_gold energy_auc task_net_auc energy_alignment".split()
 
 
 def check_best_metric(args: TrainingArguments, compute_metrics: Callable | None, eval_dataset: Any) -> None:

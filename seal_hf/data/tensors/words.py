@@ -179,10 +179,12 @@ def tokenize_words(
     )
     lengths = np.array(encoded["num_tokens"][:], dtype=np.int64)
     if (lengths > limit).any() and not truncation:
+        longest = int(lengths.argmax())
+        begins = " ".join(dataset[longest]["words"][:5])
         raise ValueError(
-            f"{(lengths > limit).sum()} of {len(lengths)} rows have more than {limit} tokens (the longest: row "
-            f"{lengths.argmax()} with {lengths.max()}). Split them, give a larger `max_length` if the encoder allows "
-            "it, or cut them: `truncation=True`."
+            f"{(lengths > limit).sum()} of {len(lengths)} rows have more than {limit} tokens. The longest, row "
+            f"{longest} with {lengths[longest]}, begins {begins!r}. Split them, give a larger "
+            "`max_length` if the encoder allows it, or cut them: `truncation=True` (--truncation true)."
         )
     counts = {f"num_{name}": sum(encoded[f"num_{name}"][:]) for name in ("cut", "unknown")}
     encoded = encoded.remove_columns([name for name in encoded.column_names if name.startswith("num_")])
