@@ -44,7 +44,7 @@ from .methods.base import CONSTANT, Method, Methods, of_recipe, own_keys
 from .page import write_page
 from .runner import Comparison
 from .runs import LOST, METHOD, Runs, origin, read_identity, read_settings, write_json
-from .table import comparison, markdown, plot
+from .table import comparison, decided, markdown, plot
 
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds", "tune": "budget"}
 LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method sets these
@@ -199,7 +199,11 @@ def write_table(runs: Runs, figures: Figures, methods: Methods, title: str, metr
     ]  # not in old ones
     tables = [comparison(found, figures, methods, decoder, metric) for decoder in tested]
     write_json(runs.folder / "results.json", {table["decoder"]: table for table in tables})
-    text = f"# {title}\n\n" + "\n".join(map(markdown, tables))
+    first, *others = tables
+    text = f"# {title}\n\n{markdown(first)}"
+    for table in others:
+        text += f"\nThe same runs, chosen and tested by *{decided(table)}*:\n\n"
+        text += markdown(table, with_legend=False)
     (runs.folder / "table.md").write_text(text, encoding="utf-8")
     for table in tables:
         if not plot(table, runs.folder / f"{table['decoder']}.png", title):

@@ -220,10 +220,14 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
+def decided(compared: Mapping[str, Any]) -> str:
+    """The name of the column of test figures by which methods are chosen and tested."""
+    return compared["columns"].get(compared["decoder"], compared["words"])
+
+
 def legend(compared: Mapping[str, Any]) -> str:
     """How to read the table."""
-    best, reference = compared["best_baseline"], compared["reference"]
-    tested = compared["columns"].get(compared["decoder"], compared["words"])
+    best, reference, tested = compared["best_baseline"], compared["reference"], decided(compared)
     text = (
         f"Trials and epochs were chosen by `{compared['metric']}` on validation; the column *validation* is the mean "
         f"of *{tested}* there, which is too high for seeds that a search used (the first, with finalists the first "
