@@ -323,7 +323,8 @@ def _first_rows(inputs: Any, count: int) -> Any:
 
 
 def label_notes(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> list[str]:
-    """Counts of rows without labels, of unknown labels, and of labels that occur in no training row. All are kept."""
+    """Counts of rows without labels, of unknown labels, and of labels that occur in no training row or in no row at
+    all. All are kept."""
     empty = sum(int((y == 0).all(1).sum()) for y in labels.values())
     total = sum(len(y) for y in labels.values())
     notes = [f"{empty} of {total} rows have no label (kept)."] if empty else []
@@ -336,4 +337,8 @@ def label_notes(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> list[
     unseen = [names[i] for i in np.flatnonzero(held_out & ~present["train"]).tolist()]
     if unseen:
         notes.append(f"{len(unseen)} of {len(names)} labels occur outside train only (kept): {few(unseen, 5)}.")
+    nowhere = [names[i] for i in np.flatnonzero(~np.any([*present.values()], axis=0)).tolist()]
+    if nowhere:
+        said = f"{len(nowhere)} of {len(names)} labels have no row"
+        notes.append(f"{said} (kept, with an F1 of 0 in macro averages): {few(nowhere, 5)}.")
     return notes
