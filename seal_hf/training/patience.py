@@ -29,7 +29,8 @@ class Patience(EarlyStoppingCallback):
         if self.early_stopping_patience_counter >= self.early_stopping_patience:
             control.should_training_stop = True  # [`StructuredTrainer`] then trains no step
             self.stopped_at = state.global_step
-            logger.warning(f"The run had already stopped early, at step {state.global_step}: no step is trained.")
+            if args.process_index == 0:
+                logger.warning(f"The run had already stopped early, at step {state.global_step}: no step is trained.")
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.global_step == self.stopped_at:  # nothing is new since its checkpoint
