@@ -134,8 +134,9 @@ def test_what_cannot_be_frozen_is_refused_by_name(base, tmp_path):
     assert "head of ModernBertForSequenceClassification reads more" in refusal(mean, tmp_path)
     assert "the task-net trains an adapter" in refusal(nets(bert, "shared", adapter="lora"), tmp_path)
     wants = {"hypergradient": "cg", "energy_loss": "margin"}
+    encoded = tiny_texts(8).map(lambda row: {"input_ids": [1, 2]})
     assert "`hypergradient` is 'cg'" in refusal(nets(bert, "shared"), tmp_path, **wants)
-    assert "`train_dataset` is a Dataset" in refusal(nets(bert, "shared"), tmp_path, tiny_texts(8))
+    assert "`train_dataset` is a Dataset" in refusal(nets(bert, "shared"), tmp_path, encoded)
     mlp = SealForMultiLabel.from_pretrained(_mlp(tmp_path), **LABELLED)
     assert "MLPForMultiLabel has no token encoder" in refusal(mlp, tmp_path, TensorRows(tiny_features(8)))
 

@@ -19,7 +19,11 @@ FINALS = {  # comparison -> title of its section, and what the data are
         "Twitter POS, at most 40 epochs. No energy gains over a CRF; InfNet+ and ranking are between it and "
         "cross-entropy.",
     ),
-    "wnut17_finals": ("The best pairs on named entities", "WNUT-17, all decoding within BIO, at most 20 epochs."),
+    "wnut17_finals": (
+        "The best pairs on named entities",
+        "WNUT-17, at most 20 epochs. `constrained` decides within the scheme of the tags, a CRF by its chain, the others "
+        "word by word.",
+    ),
     "conll2000_finals": (
         "The best pairs on chunks",
         "CoNLL-2000: 2,000 of 8,042 training sentences, 894 for validation and 2,012 for test, with 11 types of chunks "
