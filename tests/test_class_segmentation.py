@@ -268,3 +268,11 @@ def test_an_energy_network_alone_is_refused_for_several_classes(tmp_path):
     args = EnergyTrainingArguments(str(tmp_path), use_cpu=True, report_to="none")
     with pytest.raises(ValueError, match="is for 'masks' outputs, .*fits label sets and masks of two classes"):
         MaskEnergyTrainer(tiny.model().loss_net, args)
+
+
+@pytest.mark.parametrize(("first", "then"), [("digits", "digit_classes"), ("digit_classes", "digits")])
+def test_a_saved_net_of_other_classes_begins_with_a_fresh_head_and_loss_net(first, then, tmp_path):
+    SealForSegmentation.for_data(load_masks(first, max_train_rows=4)).save_pretrained(tmp_path)
+    data = load_masks(then, max_train_rows=4)
+    nets = SealForSegmentation.for_data(data, str(tmp_path))
+    assert nets.task_net.config.num_labels == nets.loss_net.config.num_labels == len(data.label_names)

@@ -423,3 +423,18 @@ def test_models_load_what_they_are_given(tmp_path):
 def test_pandas_is_not_needed(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert load_multilabel(Dataset.from_dict({"text": TEXTS, "labels": SETS})).label_names == MOODS
+
+
+def test_a_missing_part_of_a_split_is_named(tmp_path):
+    rows = Dataset.from_dict({"text": ["a", "b"], "labels": [["x"], ["y"]]})
+    for name in ("train-00001-of-00004", "train-00003-of-00004", "validation"):
+        rows.to_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(DataError, match="train has 2 of its 4 parts. Add those with the numbers 00000, 00002."):
+        load_multilabel(str(tmp_path))
+
+
+def test_rows_without_gold_are_the_training_rows_of_an_arff_folder(tmp_path):
+    folder = write_arff(tmp_path / "arff", {mood: FEATURES[mood] for mood in MOODS}, MOODS)
+    data = load_multilabel(folder, unlabelled=folder)
+    assert data.unlabelled["features"][:] == data.train["features"][:]
+    assert any("rows of its train folds" in note for note in data.notes)

@@ -107,3 +107,9 @@ def test_clus_files_bring_their_own(tmp_path):
     assert kept.hierarchy.parents == ((), (0,), (1,), (2,), (0,)) and kept.hierarchy.root == 0
     with pytest.raises(DataError, match="has its own hierarchy. Leave it out"):
         load_multilabel(str(tmp_path), hierarchy=[("04", "01")])
+
+
+def test_images_stay_images(tmp_path):
+    (tmp_path / "h.csv").write_text("digit 0,any\n")
+    data = load_multilabel("digit_images", max_train_rows=4, hierarchy=str(tmp_path / "h.csv"))
+    assert data.train[0]["image"].size and data.label_names[-1] == "any"

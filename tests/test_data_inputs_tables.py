@@ -504,3 +504,10 @@ def test_features_of_a_table(tmp_path, suffix):
         list(FeatureTable(open_table(str(path)), 4).chunks(4))
     with pytest.raises(DataError, match="no column 'features', where this model reads 3 numbers"):
         FeatureTable(open_table(str(write_plainly(tmp_path / "other.csv", [{"text": "a"}]))), 3)
+
+
+def test_numbers_that_are_names_of_the_model_are_no_ids():
+    found = gold_labels([["1"], ["2", "3"]], ["1", "2", "3", "3+"], None, "auto", "new.csv")
+    assert found.tolist() == [[1, 0, 0, 0], [0, 1, 1, 0]]
+    assert gold_labels([[0, 1], [2]], ["0", "1", "2"], None, "auto", "").tolist() == [[1, 1, 0], [0, 0, 1]]
+    assert gold_labels([[0, 2], [1]], ["joy", "calm", "fear"], None, "auto", "").tolist() == [[1, 0, 1], [0, 1, 0]]

@@ -202,6 +202,13 @@ GOLD, SRL, FEATURES = Needs(tags=TAGS), Needs(predicate=True), Needs(["pos"])
         ("a.json", "x", Needs(), {}, "files of type .json are not read here. Give columns"),
         ("a.csv", "sentence,id\nhi,1\n", Needs(), {}, "line 2: the row has the fields sentence, id; expected words"),
         ("a.csv", 'text\n""\n', Needs(), {}, "a.csv: no sentence. Give at least one"),
+        (
+            "a.csv",
+            'words,id\n"[""EU"", ""so""]",1\n',
+            Needs(),
+            {},
+            "`words` holds .* a list as text. Give lists in .jsonl",
+        ),
         ("a.csv", "text,predicate\nhi,0\n", SRL, {}, "`text` is a string, but other fields have a value per word"),
         ("a.txt", "<NEWREFERENCE>\n<author> A </author>", Needs(), {}, "references with <NEWREFERENCE> are not read"),
         ("a.txt", b"\xff\n", Needs(), {}, "a.txt: not UTF-8"),

@@ -142,3 +142,14 @@ def test_of_one_file_no_sentence_is_in_two_splits(tmp_path):
         splits = [{row["words"][0] for row in getattr(data, split)} for split in ("train", "validation", "test")]
         assert [len(split) for split in splits] == [32, 4, 4] and len(set.union(*splits)) == 40
         assert len(data.train) == 64 and any("64 / 8 / 8 rows" in note for note in data.notes)
+
+
+def test_a_missing_dev_file_is_made_of_train_with_whole_sentences(tmp_path):
+    """Test has as many propositions as train, in other groups; its name comes first."""
+    (tmp_path / "a.test.srl").write_text(("\n".join(TWO.split("\n")[1:]) + "\n") * 20)
+    train = [TWO.replace("He", f"He{i}").replace("# id-0001\n", "") + "\n" for i in range(20)]
+    (tmp_path / "x.train.srl").write_text("".join(train))
+    data = load_srl(str(tmp_path))
+    words = [{tuple(row) for row in getattr(data, split)["words"][:]} for split in ("train", "validation")]
+    assert not words[0] & words[1] and len(words[0] | words[1]) == 20 and words[1]
+    assert len(data.train) == 2 * len(words[0]) and len(data.test) == 40

@@ -95,6 +95,8 @@ def test_noise_depends_on_seed_epoch_and_row_alone():
 
     rows = ImageRows(table(12), processor(), augment, seed=3)
     again, other = (ImageRows(table(12), processor(), augment, seed) for seed in (3, 4))
+    plain = ImageRows(table(12), processor())
+    assert torch.equal(rows.unaugmented().batch(range(12))["pixel_values"], plain.batch(range(12))["pixel_values"])
     for each, ids in ((rows, [5, 2]), (again, [2]), (other, [2])):
         each.batch(ids)
     NewEpoch(rows).on_epoch_begin(None, type("State", (), {"epoch": 1.0}), None)

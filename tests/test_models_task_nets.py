@@ -14,6 +14,8 @@ from transformers import (
     AutoModelForTokenClassification,
     PretrainedConfig,
     PreTrainedModel,
+    T5Config,
+    T5ForTokenClassification,
     set_seed,
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
@@ -213,3 +215,12 @@ def test_a_loss_net_of_another_feature_size_is_refused_at_the_start(mode, classi
 def test_adapters_that_the_model_does_not_have_are_refused(classifier):
     with pytest.raises(ValueError, match="is 'peft', but the task-net, BertForSequenceClassification, has no adapter"):
         SealForMultiLabel.from_task_net(plain(classifier), loss_net_encoder="peft")
+
+
+def test_an_encoder_that_auto_model_loads_as_another_class_is_refused():
+    """T5's encoder alone would come back with a decoder, and without its tied embeddings."""
+    config = T5Config(d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, vocab_size=30, num_labels=3)
+    net = T5ForTokenClassification(config)
+    with pytest.raises(ValueError, match="AutoModel cannot load the encoder of T5ForTokenClassification again"):
+        SealForTokenClassification.from_task_net(net)
+    assert SealForTokenClassification.from_task_net(net, loss_net_encoder="shared").loss_net.encoder is None

@@ -154,10 +154,10 @@ def _repeated(rows: Any, times: int) -> Any:
 
 def label(rows: Any, data: Any, labeller: Labeller) -> None:
     """Give the rows without gold the labels of `labeller`, in place."""
-    mark = MARKS[type(data)][0]
+    mark, plain = MARKS[type(data)][0], rows.unaugmented()
     for begin in range(rows.num_labelled, len(rows), AT_ONCE):
         end = min(begin + AT_ONCE, len(rows))
-        batch = rows.batch(range(begin, end))
+        batch = plain.batch(range(begin, end))
         missing = batch["labels"] == mark
         found = torch.where(missing, labeller(batch, missing).to(batch["labels"].dtype), batch["labels"])
         if "labels" in rows.dense:

@@ -48,7 +48,10 @@ def comparison_page(tables: Sequence[Mapping[str, Any]], title: str, command: st
     if lost:
         runs.parts.append(f"Lost, as the loss was no longer finite: {'; '.join(lost)}.")
     if command:
-        runs.parts += ["The command of the last start:", Markup("<pre>{}</pre>").format(command)]
+        runs.parts += [
+            "The command of the last start, without this machine's folders:",
+            Markup("<pre>{}</pre>").format(command),
+        ]
     if not has_matplotlib():
         runs.parts.append("There are no plots, since matplotlib is not installed: pip install 'seal_hf[plot]'.")
     return Page(

@@ -159,7 +159,7 @@ def load_multilabel(
     if num_labelled is not None:
         part_label_sets(data, num_labelled, seed)
     if unlabelled is not None:
-        add_label_sets(data, fspath(unlabelled), text_column, image_column)
+        add_label_sets(data, fspath(unlabelled), text_column, image_column, sample_weight)
     return data
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ EXPECTED = (
 )
 SAVED = ("dataset_dict.json", "state.json")  # files that `save_to_disk` writes for several splits and for one
 TABLE_FILES = (".parquet", ".arff", ".csv", ".tsv", ".jsonl", ".conll")
-SHARD = re.compile(r"-\d+-of-\d+$")  # end of the name of a file with a part of a split
+SHARD = re.compile(r"-(\d+)-of-(\d+)$")  # end of the name of a file with a part of a split
 
 
 @dataclass
@@ -242,6 +242,8 @@ def _parquet_folder(folder: Path) -> Tables:
     shards: dict[str, list[Path]] = {}
     for file in files:
         shards.setdefault(SHARD.sub("", file.stem), []).append(file)
+    for some in shards.values():
+        _check_whole(folder, some)
     named: dict[str, str] = {}  # split -> name of its file
     for name in shards:
         split = split_of(name)
@@ -266,6 +268,19 @@ def _parquet_folder(folder: Path) -> Tables:
     left = [file.name for name, some in shards.items() for file in some if name not in named.values()]
     tables.notes += [f"{name} is not read: its name does not tell a split." for name in left]
     return tables
+
+
+def _check_whole(folder: Path, files: Sequence[Path]) -> None:
+    """Raises DataError if some files of a split in several parts are missing."""
+    parts = [(int(found[1]), int(found[2])) for file in files if (found := SHARD.search(file.stem))]
+    numbers, total = {number for number, _ in parts}, max((total for _, total in parts), default=0)
+    missing = [number for number in range(total) if number not in numbers]
+    if missing:
+        name = SHARD.sub("", files[0].stem)
+        raise DataError(
+            f"{folder}: {name} has {len(numbers)} of its {total} parts. Add those with the numbers "
+            f"{few([f'{number:05d}' for number in missing])}."
+        )
 
 
 def _joined(parts: list[Dataset], folder: Path) -> Dataset:

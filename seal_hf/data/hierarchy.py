@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset
+from datasets import Dataset, DatasetInfo, Features
 
 from ..structures.hierarchy import Hierarchy, find_cycle
 from ..utils.messages import few
@@ -49,14 +49,15 @@ def with_hierarchy(data: MultiLabelData, source: str | os.PathLike[str] | Pairs)
     if cycle := find_cycle({child: list(above) for child, above in parents.items()}):
         raise DataError(f"{name}: a cycle, {' -> '.join(cycle)} (child -> parent). Remove one of these lines.")
     named = list(dict.fromkeys(label for pair in pairs for label in pair))
-    known = [label for label in data.label_names if label in set(named)]
+    mentioned, own = set(named), set(data.label_names)
+    known = [label for label in data.label_names if label in mentioned]
     if not known:
         raise DataError(
             f"{name}: no label of {data.name} occurs in it. Its first names are {', '.join(named[:SHOWN])}, the "
             f"first labels {', '.join(data.label_names[:SHOWN])}. Give the hierarchy of these labels."
         )
     above = _ancestors(known, parents)
-    added = [label for label in named if label in above and label not in set(data.label_names)]
+    added = [label for label in named if label in above and label not in own]
     names = [*data.label_names, *added]
     ids = {label: i for i, label in enumerate(names)}
     edges = [(ids[child], ids[parent]) for child, found in parents.items() for parent in found if child in ids]
@@ -143,7 +144,9 @@ def _closed(data: MultiLabelData, names: list[str], hierarchy: Hierarchy, notes:
         labels = np.pad(labels, ((0, 0), (0, len(names) - labels.shape[1])))
         after[split] = hierarchy.closed(labels)
         columns = {name: rows.data.column(name) for name in rows.column_names}
-        splits[split] = Dataset(pa.table({**columns, "labels": fixed_size_column(after[split])}))
+        closed = Dataset(pa.table({**columns, "labels": fixed_size_column(after[split])}))
+        kinds = Features({**rows.features, "labels": closed.features["labels"]})  # also of images
+        splits[split] = Dataset(closed.data.table, info=DatasetInfo(features=kinds))
     gained = [(after[split] > 0).sum(1) - (before[split] > 0).sum(1) for split in after]
     rows, total = sum(int((gain > 0).sum()) for gain in gained), sum(map(len, gained))
     notes = [*notes, f"{sum(int(gain.sum()) for gain in gained)} ancestors added to {rows} of {total} rows."]

@@ -182,21 +182,31 @@ def gold_labels(
     Raises:
         DataError: as there; or a row has a label unknown to the model.
     """
+    own = set(labels)
     known = guess_format(cells, len(names or labels)) if label_format == "auto" else label_format
+    if known == "ids" and label_format == "auto" and not names and _are_names(cells, labels):
+        known = label_format = "names"
     if known == "names":
         found = Counter(str(value) for cell in cells for value in cell if value is not None)
-        _check_known([name for name in found if name not in labels], labels, source)
+        _check_known([name for name in found if name not in own], labels, source)
         names = labels
     columns = list(names or labels)
     matrix = label_matrix({"all": cells}, columns, label_format, source)[0]["all"]
     found_in = (matrix > 0).any(0)
-    _check_known([columns[i] for i in np.flatnonzero(found_in) if columns[i] not in labels], labels, source)
+    _check_known([columns[i] for i in np.flatnonzero(found_in) if columns[i] not in own], labels, source)
     place = {name: i for i, name in enumerate(columns)}
     gold = np.zeros((len(cells), len(labels)), dtype=np.float32)
     for i, label in enumerate(labels):
         if label in place:
             gold[:, i] = matrix[:, place[label]]
     return gold
+
+
+def _are_names(cells: list[list], labels: Sequence[str]) -> bool:
+    """True if numbers in cells are names of labels, since a model has such names in another order than ids have."""
+    names = set(labels)
+    is_range = [*labels] == [str(i) for i in range(len(labels))]
+    return not is_range and all(str(value) in names for cell in cells for value in cell if value is not None)
 
 
 def _check_known(unknown: Sequence[str], labels: Sequence[str], source: str) -> None:

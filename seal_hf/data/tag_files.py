@@ -74,7 +74,7 @@ def _read_files(files: dict[str, Path], reading: Reading, seed: int, notes: list
 def _complete(splits: dict[str, Rows], seed: int, notes: list[str]) -> dict[str, Rows]:
     """Add missing splits, stratified by the tags in sentences. A sentence's propositions stay together: else training
     would contain test sentences."""
-    whole = next(iter(splits.values()))
+    whole = splits["train"] if "train" in splits else next(iter(splits.values()))  # what is split
     groups = groups_of(map(tuple, whole["words"])) if PREDICATE in whole else None
     ids = groups_of(tag for rows in splits.values() for tags in rows["tags"] for tag in tags)
     tags, start = {}, 0

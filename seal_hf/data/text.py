@@ -3,6 +3,7 @@ disk or on the Hub."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -222,7 +223,8 @@ def read_label_list(path: Path) -> list[str]:
         names = [name.strip() for name in path.read_text(encoding="utf-8-sig").strip().split("\n")]
     except UnicodeDecodeError as error:
         raise not_utf8(path, error) from error
-    wrong = [name for name in names if not name or names.count(name) > 1]
+    counts = Counter(names)
+    wrong = [name for name in names if not name or counts[name] > 1]
     if wrong:  # ids are line numbers: a skipped line would shift all later labels
         raise DataError(f"{path}: expected one label per line, each once; found {wrong[0]!r} among {len(names)} lines.")
     return names

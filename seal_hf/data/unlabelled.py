@@ -79,9 +79,15 @@ def _taken(rows: Dataset, ids: np.ndarray) -> Dataset:
     return Dataset(whole.data.table.take(pa.array(ids)), info=rows.info)
 
 
-def add_label_sets(data: MultiLabelData, file: str, text_column: str | None, image_column: str | None) -> None:
+def add_label_sets(
+    data: MultiLabelData,
+    file: str,
+    text_column: str | None,
+    image_column: str | None,
+    sample_weight: str | None = None,
+) -> None:
     """Add the rows of a file without gold, in place. It is read as for `seal-hf predict`: a table of the same columns,
-    an ARFF file, or images; labels in it are ignored.
+    an ARFF file, or images; labels and weights in it are ignored, and of a folder the training rows are taken.
 
     Raises:
         DataError: names the file, the column or the row.
@@ -90,7 +96,9 @@ def add_label_sets(data: MultiLabelData, file: str, text_column: str | None, ima
     if data.kind == "features":
         reader: Any
         if is_arff(file):
-            reader = ArffReader(find_arff(file, None), data.label_names, data.num_features)
+            unread = [] if sample_weight is None else [sample_weight]
+            reader = ArffReader(find_arff(file, None, "train"), data.label_names, data.num_features, unread=unread)
+            data.notes += reader.notes
         else:
             table = open_table(file, usual="train")
             reader = FeatureTable(table, data.num_features)

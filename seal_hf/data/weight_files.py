@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,10 @@ def weights_of(given: Any, names: Sequence[str], argument: str) -> list[float]:
 
 
 def _check_names(found: Sequence[str], names: Sequence[str], place: str) -> None:
+    given, known = set(found), set(names)
     for what, wrong in (
-        ("unknown labels", [name for name in found if name not in set(names)]),
-        ("no weight for the labels", [name for name in names if name not in set(found)]),
+        ("unknown labels", [name for name in found if name not in known]),
+        ("no weight for the labels", [name for name in names if name not in given]),
     ):
         if wrong:
             shown = ", ".join(wrong[:5]) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else "")
@@ -85,7 +87,7 @@ def _read(path: Path, argument: str) -> dict[str, Any]:
         if pairs and pairs[0] in HEADERS:
             pairs = pairs[1:]
     names = [name for name, _ in pairs]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise DataError(f"`{argument}` {path}: label {twice!r} occurs twice. Keep one.")
     return dict(pairs)

@@ -51,7 +51,7 @@ def load_task_net(
     folder = Path(name)
     if not folder.is_dir():
         folder = Path(snapshot_download(name, allow_patterns=list(ADAPTER_FILES), **hub))
-    options = {key: value for key, value in kwargs.items() if key not in ("revision", "token")}  # of the folder
+    options = {key: value for key, value in kwargs.items() if key != "revision"}  # of the adapter's repo
     for library in LIBRARIES.values():
         try:
             task_net = library.from_folder(folder, auto_class, **options)

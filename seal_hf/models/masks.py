@@ -22,7 +22,7 @@ from ..spaces import PixelSpace, mask_space
 from ..utils.messages import check_unread
 from .base import SealModel, SealModelT
 from .batches import at_size, check_one_kind, image_batches
-from .labels import hub_options, label_maps
+from .labels import for_other_labels, hub_options, label_maps
 
 
 class SealForSegmentation(SealModel):
@@ -154,6 +154,7 @@ class SealForSegmentation(SealModel):
         labels: dict[str, Any] = label_maps(data.label_names)
         if model_name_or_path is not None:
             labels |= {"num_labels": len(data.label_names), "ignore_mismatched_sizes": True}
+            labels |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs)
             labels |= {"energy": energy, "energy_options": energy_options}
             seal = cls.from_pretrained(model_name_or_path, **labels, **kwargs)
             _check_colour(seal.config, model_name_or_path)

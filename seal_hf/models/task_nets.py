@@ -124,10 +124,18 @@ def encoder_for(task_net: PreTrainedModel, mode: str) -> PreTrainedModel | None:
             f"`loss_net_encoder` is 'separate', but {name} has no encoder to copy: its "
             f"`base_model_prefix` is {plain.base_model_prefix!r}. Name the encoder there, or use 'shared'."
         )
-    if type(encoder.config) not in MODEL_MAPPING:
+    if type(encoder) not in _loaded_by_auto_model(encoder.config):
         raise ValueError(
             f"`loss_net_encoder` is 'separate', but AutoModel cannot load the encoder of {name} again. Register it: "
             f"AutoModel.register({type(encoder.config).__name__}, {type(encoder).__name__}); or use 'shared'."
         )
     encoder.zero_grad()
     return encoder.float().requires_grad_(True)
+
+
+def _loaded_by_auto_model(config: Any) -> tuple[type, ...]:
+    """The classes as which AutoModel may load the weights of such a config; T5's encoder alone is none of them."""
+    if type(config) not in MODEL_MAPPING:
+        return ()
+    found: Any = MODEL_MAPPING[type(config)]
+    return found if isinstance(found, tuple) else (found,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,11 +88,16 @@ def evaluate_tags(
     return metrics, {split: tags[decisions.decoder] for split, tags in found.items()}
 
 
-def print_notes(name: str, train_rows: WordRows, splits: Mapping[str, tuple[WordRows, Dataset]]) -> None:
-    """Print what tokenisation lost of each split, if anything."""
+def print_notes(
+    name: str,
+    train_rows: WordRows,
+    splits: Mapping[str, tuple[WordRows, Dataset]],
+    say: Callable[[str], None] = print,
+) -> None:
+    """Print what tokenisation lost of each split, if anything; by `say`."""
     for split, rows in {"train": train_rows, **{split: rows for split, (rows, _) in splits.items()}}.items():
         for note in rows.notes:
-            print(f"{name}, {SHOWN.get(split, split)}: {note}")
+            say(f"{name}, {SHOWN.get(split, split)}: {note}")
 
 
 def close_tags(

@@ -72,7 +72,7 @@ def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
     check_was_trained(tagger.model.loss_net, arguments.training)
     splits = rows_of_splits(tagger, eval=data.validation, test=data.test)
     (train_rows, _), watched = labelled_rows(data, arguments, tagger.model, tagger.rows_of), None
-    print_notes(data.name, train_rows, splits)
+    print_notes(data.name, train_rows, splits, arguments.say)
     if nets.max_eval_rows is not None:
         watched = tagger.rows_of(data.validation.select(range(min(nets.max_eval_rows, len(data.validation)))))
     return prepared(data, arguments, tagger, train_rows, splits, watched)

@@ -70,7 +70,7 @@ def make_trainer(data: TagSequenceData, arguments: Arguments, **options: Any) ->
     check_was_trained(both.model.loss_net, training)
     splits = rows_of_splits(both, eval=data.validation, test=data.test, **data.extra_tests)
     train_rows, _ = labelled_rows(data, arguments, both.model, both.rows_of)
-    print_notes(data.name, train_rows, splits)
+    print_notes(data.name, train_rows, splits, arguments.say)
     return prepared(data, arguments, both, train_rows, splits, **options)
 
 

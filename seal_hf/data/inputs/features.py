@@ -195,8 +195,8 @@ def is_arff(name: str | Path) -> bool:
     return path.suffix == ".arff" or (path.is_dir() and any(path.glob("*.arff")))
 
 
-def find_arff(name: str, split: str | None) -> ArffSource:
-    """A file, or the file of a split (default: test) in a folder that `mulan.py` reads.
+def find_arff(name: str, split: str | None, usual: str = "test") -> ArffSource:
+    """A file, or the file of a split (default: `usual`) in a folder that `mulan.py` reads.
 
     Raises:
         DataError: the file or the split does not exist.
@@ -213,7 +213,7 @@ def find_arff(name: str, split: str | None) -> ArffSource:
     if (path / "folds.json").is_file() and len(whole) == 1:
         count = sum(1 for _ in ArffFile(whole[0]).data_lines())
         folds = dict(zip(CLUS_SPLITS, read_folds(path / "folds.json", count, whole[0]), strict=True))
-        chosen = chosen_split(list(folds), split, name)
+        chosen = chosen_split(list(folds), split, name, usual)
         rows = frozenset(folds[chosen].tolist())
         return ArffSource(whole[0], rows, note=f"{name} is a folder: the rows of its {chosen} folds.")
     if len(files) == 1 and split is None:
@@ -224,7 +224,7 @@ def find_arff(name: str, split: str | None) -> ArffSource:
         for file in files
         if f".{word}" in file.name.lower() or f"-{word}" in file.name.lower()
     }
-    chosen = chosen_split(list(by_split), split, name)
+    chosen = chosen_split(list(by_split), split, name, usual)
     note = f"{name} is a folder: the rows of {by_split[chosen].name}, its {chosen} split."
     return ArffSource(by_split[chosen], train=by_split.get("train"), note=note)
 

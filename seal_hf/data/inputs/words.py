@@ -308,6 +308,11 @@ class SentenceFile:
         name = self._field(row, "word_column", self.word_column, (*USUAL["word_column"], "text"), where)
         value, text = row[name], row.get("text")
         if isinstance(value, str):
+            if name in USUAL["word_column"] and value.lstrip().startswith("["):
+                raise DataError(
+                    f"{where}: `{name}` holds {value[:30]!r}, a list as text. Give lists in .jsonl or .parquet, or the "
+                    "raw text in a column `text`."
+                )
             if self.needs.features or self.needs.predicate or self.needs.tags:
                 raise DataError(f"{where}: `{name}` is a string, but other fields have a value per word. Split it.")
             sentence = sentence_of_text(value, where, row)

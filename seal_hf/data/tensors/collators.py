@@ -125,6 +125,10 @@ class TensorRows(torch.utils.data.Dataset):
         """Called by the DataLoader: a list with one element, the stacked batch."""
         return [self.batch(indices)]
 
+    def unaugmented(self) -> TensorRows:
+        """The same rows without random changes, as an evaluation reads them."""
+        return self
+
     def batch(self, indices: Sequence[int]) -> dict[str, Tensor]:
         """Rows `indices` as one dict of tensors: dense columns (B, ...), ragged ones (B, longest row)."""
         rows = torch.as_tensor(indices, dtype=torch.long)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,11 @@ class ImageRows(TensorRows):
         rows.dense, rows.ragged, rows.multi_hot, rows.padding, rows.length = {}, {}, {}, {}, len(images)
         rows.augment = None
         rows._read(images, processor, kept=0)
+        return rows
+
+    def unaugmented(self) -> ImageRows:
+        rows = copy(self)
+        rows.augment = None
         return rows
 
     def _read(self, images: Sequence[Any], processor: Any, kept: int | None = None) -> None:

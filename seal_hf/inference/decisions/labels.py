@@ -11,6 +11,7 @@ import numpy as np
 from ...metrics.by_batch import ThresholdScores
 from ...metrics.multilabel import DEFAULT_GRID, best_threshold, example_f1, tune_threshold, with_known_labels
 from ...structures.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
+from ...utils.options import check_value
 from ..closed_sets import decode_closed_f1
 from ..decoders import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, log_odds, simplest_of_the_best
@@ -256,6 +257,7 @@ class LabelDecisions(Decisions):
         Raises:
             ValueError: another decoder.
         """
+        check_value("decoder", (decoder or FIXED).removesuffix(NEVER_EMPTY), (FIXED, THRESHOLD))
         never_empty = never_empty or (decoder or "").endswith(NEVER_EMPTY)
         tables = {"": scores.f1(False), **({NEVER_EMPTY: scores.f1(True)} if never_empty and not foldable else {})}
         f1 = tables[""]

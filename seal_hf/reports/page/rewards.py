@@ -41,7 +41,7 @@ def reward_facts(trainer: Any, data: Any, validation: Any) -> dict[str, Any]:
         data: with unlabelled rows.
         validation: the rows of `data.validation`, as the nets read them.
     """
-    own = trainer.train_dataset
+    own = trainer.train_dataset.unaugmented()
     parts = {"unlabelled": (data.unlabelled, own), "validation": (data.validation, validation)}
     found = {}
     for part, (dataset, rows) in parts.items():
