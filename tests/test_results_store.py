@@ -211,7 +211,7 @@ def test_the_results_of_the_project_are_few_files_whole_and_small(module):
 
 def test_a_run_says_what_made_it_and_not_where(tmp_path):
     words = ["--data_dir", "x", f"--output_dir={tmp_path}", "--model", str(tmp_path / "m"), "--seeds", "1", "--k=a b"]
-    found = origin("examples/compare_losses.py", words)
+    found = origin("python examples/compare_losses.py", words)
     assert found["command"] == "python examples/compare_losses.py --model m --seeds 1 --k 'a b'" and found["version"]
     Runs(tmp_path, found).save("ce", 1, {"seed": 1})
     assert Runs(tmp_path).load("ce", 1) == {"seed": 1, **found}

@@ -290,7 +290,8 @@ def main(argv: list[str] | None = None) -> Runs:
         check_metric(file, method.settings, metric)
     if options.beside:
         check_same(options.beside, data, metric)
-    runs = Runs(options.output_dir or usual_folder(kind, data), origin("examples/compare_losses.py", argv))
+    program = program_name() if program_name().startswith("seal-hf") else "python examples/compare_losses.py"
+    runs = Runs(options.output_dir or usual_folder(kind, data), origin(program, argv))
     for note in data.notes:
         print(f"{data.name}: {note}")
     for key in sorted(given):

@@ -117,14 +117,19 @@ class Runs:
 
 def origin(program: str, words: Sequence[str]) -> dict[str, str]:
     """The origin of a run: the command without this machine's folders, the version, and in a checkout git's commit,
-    with `-dirty` if a program differs from it."""
+    with `-dirty` if a program differs from it.
+
+    Args:
+        program: how the command begins, such as `seal-hf compare tagging`.
+        words: its flags.
+    """
     said, words = [], [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
     for before, word in zip(["", *words], words, strict=False):
         if not {before, word} & {"--output_dir", "--data_dir"}:
             said.append(Path(word).name if Path(word).is_absolute() else word)
     checkout = Path(seal_hf.__file__).parents[1]
     git = partial(subprocess.run, cwd=checkout, capture_output=True, text=True)
-    found = {"command": shlex.join(["python", program, *said]), "version": seal_hf.__version__}
+    found = {"command": f"{program} {shlex.join(said)}", "version": seal_hf.__version__}
     with suppress(OSError):  # no git
         if (checkout / ".git").exists() and (commit := git(["git", "rev-parse", "HEAD"]).stdout.strip()):
             dirty = git(["git", "diff", "--quiet", "HEAD", "--", "seal_hf", "examples"]).returncode

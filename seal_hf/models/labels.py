@@ -68,7 +68,8 @@ def for_other_labels(name: str, asked: dict[int, str], kwargs: dict[str, Any]) -
     saved = list((config.get("id2label") or {}).values())
     if not saved or len(saved) == len(asked):
         return {}
-    missing = [label for label in saved if label not in asked.values()]
+    wanted = set(asked.values())
+    missing = [label for label in saved if label not in wanted]
     if len(missing) == len(saved) - len(asked) and "ignore_mismatched_sizes" not in kwargs:
         raise ValueError(
             f"The classifier in {name} has {len(saved)} labels, but the data lacks {', '.join(missing[:5])}. Name "
