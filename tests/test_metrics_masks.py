@@ -44,6 +44,15 @@ def test_soft_iou_of_the_space_is_the_iou_on_hard_masks(arrays):
     np.testing.assert_allclose(score, metrics.mask_iou(probabilities, labels), atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_one_pass_gives_the_iou_at_every_threshold(arrays, dtype):
+    probabilities, labels = arrays[0].astype(dtype), arrays[1]
+    probabilities[3] = np.round(probabilities[3], 2)  # on the thresholds
+    labels[4] = 255
+    expected = np.stack([metrics.mask_iou(probabilities, labels, threshold) for threshold in metrics.DEFAULT_GRID])
+    assert np.array_equal(metrics.mask_ious(probabilities, labels), expected)
+
+
 def test_the_tuned_threshold_is_the_best_of_the_grid(arrays):
     threshold, best = metrics.tune_mask_threshold(*arrays)
     figures = {t: metrics.mask_metrics(*arrays, t)["mean_iou"] for t in np.arange(1, 100) / 100}

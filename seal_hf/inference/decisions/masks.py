@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ...metrics.masks import mask_iou
+from ...metrics.masks import mask_ious
 from ...metrics.multilabel import DEFAULT_GRID, best_threshold
 from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, log_odds, simplest_of_the_best
 
@@ -72,8 +72,7 @@ class MaskDecisions(Decisions):
         Raises:
             ValueError: as `mask_metrics`, and if the decoder is unknown.
         """
-        ious = np.stack([mask_iou(probabilities, labels, threshold) for threshold in DEFAULT_GRID])
-        return cls.of_ious(ious, decoder=decoder)
+        return cls.of_ious(mask_ious(probabilities, labels), decoder=decoder)
 
     @classmethod
     def of_ious(cls, ious: np.ndarray, *, decoder: str | None = None) -> MaskDecisions:
