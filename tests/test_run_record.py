@@ -4,6 +4,7 @@ are those of both lines of transformers; the folder before a refused resume."""
 import json
 import logging
 import os
+from contextlib import nullcontext
 
 import pytest
 import tiny_run
@@ -11,7 +12,7 @@ import torch
 
 from seal_hf import EnergyTrainer, EnergyTrainingArguments, TensorRows
 from seal_hf.saving import mark_complete
-from seal_hf.saving.run_record import RECORD, plain
+from seal_hf.saving.run_record import RECORD, check_same_run, plain
 
 SAVES = dict(save_strategy="steps", save_steps=4)
 EXPECTED = {
@@ -83,6 +84,14 @@ def test_a_file_named_by_another_path_is_the_same(tmp_path, monkeypatch):
     assert {plain(name) for name in names} == {"weights.csv"}
     names = [".", "l0 / l1", "owner/encoder", "crf/.*|x/layer"]  # a label, a Hub id, a pattern
     assert plain({"": names}) == {"": names}
+
+
+@pytest.mark.parametrize(("recorded", "refused"), [("one/bert", True), ("two/bert", False), ("bert", False)])
+def test_another_hub_model_of_the_same_name_is_noticed(tmp_path, recorded, refused):
+    """The last record is of version 0.1.0, which kept what follows the slash."""
+    (tmp_path / RECORD).write_text(json.dumps({"model_name_or_path": recorded}))
+    with pytest.raises(ValueError, match="was 'one/bert', now 'two/bert'") if refused else nullcontext():
+        check_same_run(tmp_path, {"model_name_or_path": "two/bert"}, {})
 
 
 @pytest.mark.parametrize("kind", CHANGES)

@@ -53,7 +53,8 @@ class EnergyLoss(Options):
         has_partner: True if a cost-augmented network is trained beside the task-net.
         reads_output: True if L_E depends on ŷ, and so on the task-net's parameters, which implicit gradients need.
         reads_single_labels: True if it reads the energies of the sets of one label, so that it is for label sets alone.
-        weight_is_ruled: True if the rule chooses λ1 where none is given; otherwise it is then 1.
+        weight_is_ruled: True if the rule chooses λ1 where none is given. False for a loss that reads λ1 in L_E too: λ1
+            is then constant, and 1 where none is given.
     """
 
     name: ClassVar[str]

@@ -63,7 +63,7 @@ def check_same_run(
     if theirs is None:
         return
     theirs = {**defaults, **theirs}
-    changed = [name for name, value in ours.items() if name in theirs and theirs[name] != value]
+    changed = [name for name, value in ours.items() if name in theirs and theirs[name] not in (value, _end(value))]
     if not changed:
         return
     those = "; ".join(f"{name}: was {theirs[name]!r}, now {ours[name]!r}" for name in changed)
@@ -88,6 +88,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, Path) or (isinstance(value, str) and _is_path(value)):
         return Path(value).name or str(value)
     return value if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__
+
+
+def _end(value: Any) -> Any:
+    """What records of version 0.1.0 hold of a Hub id or a pattern: what follows its last slash."""
+    return Path(value).name if isinstance(value, str) else value
 
 
 def _is_path(value: str) -> bool:

@@ -11,7 +11,7 @@ CONSTANT_WEIGHT = {"energy_weight_schedule": "constant", "energy_weight_balance"
 
 
 def check_weight(args: Any) -> None:
-    """Raises ValueError for a λ1 that changes within a run, if both nets read it."""
+    """Raises ValueError for a λ1 that changes within a run, if the energy loss reads it too."""
     if args.energy_loss == CROSS_ENTROPY or ENERGY_LOSSES[args.energy_loss].weight_is_ruled:
         return
     changed = [name for name, kept in CONSTANT_WEIGHT.items() if getattr(args, name) != kept]

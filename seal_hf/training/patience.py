@@ -42,7 +42,7 @@ class Patience(EarlyStoppingCallback):
         if self.early_stopping_patience_counter >= self.early_stopping_patience and args.process_index == 0:
             name, count = args.metric_for_best_model.removeprefix("eval_"), self.early_stopping_patience_counter
             logger.warning(
-                f"Stopped early, after {state.epoch:.3g} of {args.num_train_epochs:g} epochs: `{name}` of the "
+                f"Stopped early, after {state.epoch:.3g} of {state.num_train_epochs} epochs: `{name}` of the "
                 f"validation rows has not improved in {count} evaluations (--patience "
                 f"{self.early_stopping_patience}; 0 never stops early)."
             )

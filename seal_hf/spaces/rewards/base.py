@@ -49,9 +49,9 @@ class Reward(ABC):
 
 
 class NoReward(Reward):
-    """No opinion: rows without gold teach the loss-net nothing, and its energy teaches the task-net on them. It is for
-    losses that compare samples alone, such as `nce`: the candidates of such rows are all the same there, so that the
-    gradient is 0. Others are refused, since they would learn that every output is good."""
+    """No opinion: rows without gold teach the loss-net nothing, and its energy teaches the task-net on them. It is only
+    for losses that compare samples, such as `nce`: the candidates of such rows are all the same there, so that the
+    gradient is 0. Others would learn that every output is good, and are refused."""
 
     def __init__(self, label_names: Sequence[str]):
         self.label_names = list(label_names)
