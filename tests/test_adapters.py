@@ -361,6 +361,14 @@ def test_what_does_not_go_together_is_refused(base, rows, tmp_path):
         SealForMultiLabel.from_pretrained(tmp_path / "plain")
 
 
+def test_an_adapter_takes_the_place_of_a_plain_net_in_shards(mode, base, rows, tmp_path):
+    plain = nets(base, "separate")
+    plain.save_pretrained(tmp_path / "run", max_shard_size="20KB")
+    assert len(list((tmp_path / "run").glob("model-*.safetensors"))) > 1
+    nets(base, mode).save_pretrained(tmp_path / "run", adapter_export="adapter")
+    assert not list((tmp_path / "run").glob("model*")) and not (tmp_path / "run" / "config.json").exists()
+
+
 def test_training_forgets_the_threshold_of_a_saved_adapter(mode, base, rows, tmp_path):
     seal = nets(base, mode)
     seal.config.threshold = 0.2

@@ -71,7 +71,7 @@ class Prediction:
         self.predictions, self.label_ids = predictions, label_ids
 
 
-@pytest.mark.parametrize("form", ["two channels", "one channel", "log-odds", "coarse", "tuple"])
+@pytest.mark.parametrize("form", ["two channels", "one channel", "log-odds", "decided", "coarse", "tuple"])
 def test_the_trainer_gets_the_same_figures_from_every_form_of_logits(form):
     rng = np.random.default_rng(1)
     z, labels = rng.normal(size=(3, 4, 6)).astype(np.float32), rng.integers(0, 2, (3, 4, 6))
@@ -79,6 +79,7 @@ def test_the_trainer_gets_the_same_figures_from_every_form_of_logits(form):
         "two channels": np.stack([np.ones_like(z), z + 1], 1),
         "one channel": z[:, None],
         "log-odds": z,
+        "decided": (z >= 0).astype(np.int64),
         "tuple": (z, None),
     }
     if form == "coarse":

@@ -75,15 +75,19 @@ def mask_compute_metrics(eval_prediction: Any) -> dict[str, float]:
 
     Args:
         eval_prediction: has `.predictions` and `.label_ids` (N, H, W). Predictions are logits (N, 2, h, w), (N, 1, h,
-            w) or log-odds (N, H, W) of two classes; or of several classes logits (N, C, h, w), or decided class ids
-            (N, H, W), integers, as with `SealTrainer(decode_predictions=True)`; or a tuple that starts with one of
-            these. Logits of another size are resized bilinearly.
+            w) or log-odds (N, H, W) of two classes; or logits (N, C, h, w) of several; or decided class ids (N, H, W),
+            integers, as with `SealTrainer(decode_predictions=True)`; or a tuple that starts with one of these. Class
+            ids are of two classes if all of them and all labels are 0 or 1. Logits of another size are resized
+            bilinearly.
 
     Raises:
         ValueError: as these metrics.
     """
     labels, predictions = first_output(eval_prediction.label_ids), first_output(eval_prediction.predictions)
-    if predictions.dtype.kind in "iu" or (predictions.ndim == 4 and predictions.shape[1] > 2):
+    decided = predictions.dtype.kind in "iu"
+    if decided and np.isin(predictions, (0, 1)).all() and np.isin(labels, (0, 1, IGNORE)).all():
+        return mask_metrics(predictions, labels)
+    if decided or (predictions.ndim == 4 and predictions.shape[1] > 2):
         return class_mask_metrics(class_masks(predictions, labels.shape[1:]), labels)
     return mask_metrics(mask_probabilities(predictions, labels.shape[1:]), labels)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from contextlib import nullcontext
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +24,8 @@ from .fold import folded
 from .loss_net import save_loss_net
 
 ADAPTER_EXPORTS = ("auto", "merged", "adapter")
-PLAIN_FILES = ("config.json", "model.safetensors")
+# as patterns; large weights come in shards
+PLAIN_FILES = ("config.json", "model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
 DECISIONS_FILE = "seal_decisions.json"  # the part of the task-net's config that an adapter's files cannot hold
 ADAPTER_FILES = (
     *("adapter_config.json", "adapter_model.safetensors", "adapter.safetensors"),
@@ -95,8 +97,9 @@ def save_nets(
         _save_plain(library.merged(task_net), folder, fold_decision, kwargs)
         if loss_net is not None and loss_net.config.encoder_mode in LIBRARIES:
             loss_net = _with_own_encoder(loss_net, library)
-    for name in ADAPTER_FILES if merged else PLAIN_FILES:
-        Path(folder, name).unlink(missing_ok=True)
+    for pattern in ADAPTER_FILES if merged else PLAIN_FILES:
+        for old in Path(folder).glob(pattern):
+            old.unlink()
     save_loss_net(loss_net, folder)
 
 
@@ -140,7 +143,7 @@ def remove_stale(repo_id: str, merged: bool, token: str | None = None, revision:
     api = HfApi(token=token)
     others = ADAPTER_FILES if merged else PLAIN_FILES
     there = api.list_repo_files(repo_id, revision=revision)
-    stale = [name for name in there if name in others or name.startswith(f"{LOSS_NET_FOLDER}/")]
+    stale = [name for name in there if any(fnmatch(name, old) for old in (*others, f"{LOSS_NET_FOLDER}/*"))]
     if stale:
         message = "Remove files of an earlier push"
         api.delete_files(repo_id, delete_patterns=stale, revision=revision, commit_message=message)
