@@ -154,13 +154,21 @@ def test_rows_go_through_an_encoder():
         assert outputs.loss.isfinite() and outputs.logits.shape[:2] == rows.batch([3, 0, 7])["labels"].shape
 
 
+def test_a_predicate_is_shown_as_the_encoder_allows():
+    dataset, tokenizer = sentences(), paired_tokenizer()
+    configs = [None, tiny_config("bert", type_vocab_size=2), tiny_config("roberta", type_vocab_size=1)]
+    found = [tokenize_words(dataset, tokenizer, config=config) for config in [*configs, tiny_config("distilbert")]]
+    assert [rows.inputs["predicate_marker"] for rows in found] == ["token_type", "token_type", "segment", "segment"]
+
+
 def test_encoders_and_tokenizers_that_do_not_fit_are_refused():
     dataset, tokenizer = sentences(), paired_tokenizer()
     with pytest.raises(ValueError, match="needs two token types, but the encoder .roberta. has 1. Use 'segment'"):
-        tokenize_words(dataset, tokenizer, config=tiny_config("roberta", type_vocab_size=1))
+        tokenize_words(
+            dataset, tokenizer, predicate_marker="token_type", config=tiny_config("roberta", type_vocab_size=1)
+        )
     with pytest.raises(ValueError, match="needs two token types, but the encoder .distilbert. has 0"):
-        tokenize_words(dataset, tokenizer, config=tiny_config("distilbert"))
-    tokenize_words(dataset, tokenizer, predicate_marker="segment", config=tiny_config("distilbert"))
+        tokenize_words(dataset, tokenizer, predicate_marker="token_type", config=tiny_config("distilbert"))
     with pytest.raises(ValueError, match="`predicate_marker` is 'span'; it must be one of token_type, segment"):
         tokenize_words(dataset, tokenizer, predicate_marker="span")
     with pytest.raises(ValueError, match="object is not a fast tokenizer"):

@@ -23,13 +23,19 @@ def write(file, size):
     file.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("flags", ["--loss ce --task_loss unique_roles", "--loss nce --num_samples 4 --global_size 8"])
-def test_roles_are_trained_predicted_and_measured(flags, tmp_path):
+@pytest.mark.parametrize(
+    ("encoder", "flags"),
+    [
+        ("bert", "--loss ce --task_loss unique_roles"),
+        ("distilbert", "--loss nce --num_samples 4 --global_size 8"),  # without token types
+    ],
+)
+def test_roles_are_trained_predicted_and_measured(encoder, flags, tmp_path):
     data, net, out = (tmp_path / name for name in ("data", "net", "out"))
     data.mkdir()
     for split, size in (("train", 24), ("dev", 8), ("test", 6)):
         write(data / f"tiny.{split}.srl", size)
-    AutoModel.from_config(tiny_config("bert")).save_pretrained(net)
+    AutoModel.from_config(tiny_config(encoder)).save_pretrained(net)
     tiny_tokenizer().save_pretrained(net)
     options = f"--num_train_epochs 1 --max_eval_rows 4 --use_cpu true {flags}".split()
     options += "--disable_tqdm true --report_to none --report false".split()

@@ -103,7 +103,7 @@ def word_rows(
     data = Dataset.from_dict({"words": list(words), "tags": tags, **columns})
     if isinstance(reader, Vocabulary):
         return encode_words(data, reader)
-    marker = trained_inputs(config).get("predicate_marker", "token_type")
+    marker = trained_inputs(config).get("predicate_marker")
     return tokenize_words(data, reader, config=config, predicate_marker=marker)
 
 

@@ -16,7 +16,7 @@ from ..data.common import DataError
 from ..data.inputs.words import Sentence
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.windows import Window, subword_counts, windows_of
-from ..data.tensors.words import WordRows, positions
+from ..data.tensors.words import WordRows, marker_of, positions
 from ..spaces import TagSequenceSpace
 from ..structures.sequences import IGNORED
 from .base import SealModel
@@ -96,7 +96,8 @@ class Tagger:
         tokenizer, config = self.model.processor, self.model.config
         inputs = trained_inputs(config)
         limits = (inputs.get("max_length"), tokenizer.model_max_length, positions(config))
-        pair = inputs.get("predicate_marker") == "segment"
+        marker = marker_of(inputs.get("predicate_marker"), config)
+        pair = sentences[0].predicate is not None and marker == "segment"
         special = tokenizer.num_special_tokens_to_add(pair=pair)
         room = min(size for size in limits if size) - special
         if room < 1:

@@ -42,7 +42,12 @@ class RoleArguments:
     quantization: str | None = field(
         default=None, metadata={"help": f"Base of the adapter in: {', '.join(QUANTIZATIONS)}."}
     )
-    predicate_marker: str = field(default="token_type", metadata={"help": f"One of {', '.join(PREDICATE_MARKERS)}."})
+    predicate_marker: str | None = field(
+        default=None,
+        metadata={
+            "help": f"One of {', '.join(PREDICATE_MARKERS)}; default: token_type, if the encoder has token types."
+        },
+    )
     max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
     truncation: bool = field(default=False, metadata={"help": "Cut longer ones; cut words get the first tag (O)."})
     energy: str = field(

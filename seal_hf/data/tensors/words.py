@@ -144,7 +144,7 @@ def tokenize_words(
     max_length: int | None = None,
     *,
     truncation: bool = False,
-    predicate_marker: str = "token_type",
+    predicate_marker: str | None = None,
     config: PretrainedConfig | None = None,
 ) -> WordRows:
     """Rows for a Hugging Face encoder: the first sub-word of each word has its label, all others -100.
@@ -155,7 +155,8 @@ def tokenize_words(
         truncation: cut longer rows at their end and count them; default: an error.
         predicate_marker: how the data's `predicate` is shown. `token_type`: its sub-words have token type 1; a cut row
             may lose it. `segment`: it follows the sentence as a second segment, "[CLS] words [SEP] predicate [SEP]"
-            (BERT-SRL, Shi & Lin 2019); a cut row keeps it.
+            (BERT-SRL, Shi & Lin 2019); a cut row keeps it. Default: `token_type`, or `segment` if `config` is of an
+            encoder without a second token type.
         config: the encoder's configuration, to check against: `type_vocab_size`, `max_position_embeddings`.
 
     Raises:
@@ -166,6 +167,7 @@ def tokenize_words(
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError(f"{type(tokenizer).__name__} is not a fast tokenizer: it cannot tell the word of a sub-word.")
     check_words(dataset)
+    predicate_marker = marker_of(predicate_marker, config)
     marker = predicate_marker if "predicate" in dataset.column_names else None
     _check_marker(marker, predicate_marker, config)
     least = tokenizer.num_special_tokens_to_add(pair=marker == "segment") + (2 if marker == "segment" else 1)
@@ -262,9 +264,18 @@ def _word_ids(encoded: BatchEncoding, row: int) -> np.ndarray:
     )
 
 
+def marker_of(asked: str | None, config: PretrainedConfig | None) -> str:
+    """How a predicate is shown: as `asked`, by default as the encoder allows."""
+    return asked or ("token_type" if _token_types(config) >= 2 else "segment")
+
+
+def _token_types(config: PretrainedConfig | None) -> int:
+    return 2 if config is None else getattr(config, "type_vocab_size", 0)
+
+
 def _check_marker(marker: str | None, asked: str, config: Any) -> None:
     check_value("predicate_marker", asked, PREDICATE_MARKERS)
-    types = getattr(config, "type_vocab_size", 0) if config is not None else 2
+    types = _token_types(config)
     if marker == "token_type" and types < 2:
         raise ValueError(
             f"predicate_marker='token_type' needs two token types, but the encoder ({config.model_type}) has {types}. "
