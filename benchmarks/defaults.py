@@ -193,7 +193,7 @@ def _figure(values: Sequence[float]) -> str:
 
 def table(names: list[str], ways: tuple[str, str] = ("ce", "default"), heads: tuple[str, str] = HEADS) -> str:
     """Markdown, or nothing without runs: a row per data set and figure of two of `WAYS`, in percent: mean ± standard
-    deviation over seeds, and the difference of runs with one seed, mean ± standard error."""
+    deviation over seeds; and the difference of runs with one seed."""
     lines, differences = [], []
     for name in names:
         plain, ours = (STORE.defaults(name, way) for way in ways)
@@ -204,9 +204,9 @@ def table(names: list[str], ways: tuple[str, str] = ("ce", "default"), heads: tu
                 continue
             changes = [100 * (after - before) for before, after in pairs]
             differences.append((name, change := statistics.mean(changes)))
-            error = f" ± {statistics.stdev(changes) / len(seeds) ** 0.5:.2f}" if len(seeds) > 1 else ""
+            spread = f" ± {statistics.stdev(changes):.2f}" if len(seeds) > 1 else ""
             cells = [_figure(values) for values in zip(*pairs, strict=True)]
-            lines.append(f"| {name} | {title} | {len(seeds)} | {' | '.join(cells)} | {change:+.2f}{error} |")
+            lines.append(f"| {name} | {title} | {len(seeds)} | {' | '.join(cells)} | {change:+.2f}{spread} |")
     first = dict(reversed(differences)).values()  # of each data set, the first figure
     if len(first) > 1:
         mean = statistics.mean(first)

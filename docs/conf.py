@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -28,13 +29,28 @@ html_show_sourcelink = False
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3  # links to `page.md#a-heading`, as plain Markdown has them
-suppress_warnings = ["myst.xref_missing"]  # links to files outside docs/; tests/test_docs.py checks them all
+# a folder or page outside docs/ is not part of the HTML; other files there become downloads
+OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+([\w./-]+(?:/|\.md))(?:#[^)]*)?\)")
 
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 napoleon_numpy_docstring = False
 
 
+def name_what_is_outside(app: Sphinx, page: str, source: list[str]) -> None:
+    """Write the path of a file outside docs/ in place of a link to it."""
+
+    def named(link: re.Match) -> str:
+        text, path = link.groups()
+        inside = (DOCS / page).parent / link[0].split("](")[1].rstrip(")").split("#")[0]
+        if inside.resolve().is_relative_to(DOCS):
+            return link[0]
+        return text if path.rstrip("/") in text else f"{text} (`{path}`)"
+
+    source[0] = OUTSIDE.sub(named, source[0])
+
+
 def setup(app: Sphinx) -> None:
     generate.write(DOCS)
+    app.connect("source-read", name_what_is_outside)
     app.connect("autodoc-process-docstring", generate.as_rst, priority=400)  # before napoleon reads the sections

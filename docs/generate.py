@@ -52,10 +52,15 @@ def write(docs: Path) -> None:
 
 
 def command_page() -> str:
-    """The flags of the programs: of those that train, by the group that they come from; and of those that read a saved
-    model."""
-    lines = ["# Flags of the programs", ""]
-    lines += ["The Trainer's own arguments are flags of `train`, too. A recipe holds the same names as keys.", ""]
+    """The flags of the subcommands: of those that train, by the group that they come from; and of those that read a
+    saved model."""
+    lines = ["# Command-line reference", ""]
+    lines += [
+        "The Trainer's own arguments are flags of `train`, too. A recipe holds the same names as keys.",
+        "Defaults on this page are those without a recipe; `train KIND --help` shows them with the packaged one.",
+        "The flags of `compare`, `export`, `report`, `rules check` and `analyse` are in their `--help`.",
+        "",
+    ]
     for name, (where, what) in COMMANDS.items():
         if not name.startswith("train "):
             continue
@@ -110,14 +115,14 @@ def arguments_page() -> str:
 def sections(doc: str) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
     """Of a docstring of arguments: the title of each section, and its entries: names, type with default, text."""
     for match in re.finditer(r"^Parameters that control (.+?):\n((?:    .*\n?|\n)+)", doc, re.MULTILINE):
-        title = re.sub(r"\s+", " ", match[1])
-        entries = []
+        title, entries = match[1], []
         for entry in re.split(r"\n(?=    \S)", match[2].rstrip()):
             text = re.sub(r"\s+", " ", entry.strip())
             head, _, meaning = text.partition("): ")
             found = re.findall(r"(\w+) \(([^()]*(?:\([^()]*\)[^()]*)*)", head + ")")
             names = ", ".join(f"`{name}`" for name, _ in found)
-            meaning = meaning[:1].upper() + meaning[1:] if meaning[:1].isascii() else meaning  # λ stays small
+            if re.match(r"[a-z]{2}|a ", meaning):  # a word, not a symbol
+                meaning = meaning[0].upper() + meaning[1:]
             entries.append((names, "; ".join(kind for _, kind in found), meaning))
         yield title[0].upper() + title[1:], entries
 

@@ -6,17 +6,25 @@ block below `<!-- file: NAME -->` is that file; `mine.csv` is there too. What ca
 """
 
 import contextlib
+import importlib
 import io
 import re
 import shlex
 import warnings
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from tiny_models import tiny_config, tiny_tokenizer
 from transformers import AutoModel, TrainingArguments
 
-from seal_hf import ENERGIES, ENERGY_LOSSES, TASK_LOSSES
+from seal_hf import (
+    ENERGIES,
+    ENERGY_LOSSES,
+    TASK_LOSSES,
+    EnergyTrainingArguments,
+    SealTrainingArguments,
+)
 from seal_hf.__main__ import COMMANDS, kind_compared, modules_of_flags
 from seal_hf.cli.known_flags import mistyped_flag
 from seal_hf.data import digit_masks
@@ -97,6 +105,14 @@ def test_the_commands_of_a_page_are_known(page):
             words = words[len(name.split()) :]
             kind = kind_compared(words) if name == "compare" else None
             assert mistyped_flag(modules_of_flags(name, kind), words) is None, line
+
+
+def test_the_reference_has_every_argument(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    page = importlib.import_module("generate").arguments_page()
+    for kind in (SealTrainingArguments, EnergyTrainingArguments):
+        own = {each.name for each in fields(kind)} - {each.name for each in fields(TrainingArguments)}
+        assert [name for name in sorted(own) if f"`{name}`" not in page] == []
 
 
 def anchors(page):

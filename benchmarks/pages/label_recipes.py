@@ -159,8 +159,8 @@ def default_settings() -> str:
 
             Figures are those of the test set in percent, mean ± standard deviation over seeds. *At 0.5*, *tuned* (one
             threshold) and *calibrated* (the calibrated expected F1) name the decoder of an example F1. The difference
-            is of runs with the same seed, mean ± standard error. A data set has rows here if both have
-            run on it. These commands train what is not in `recipes/results/` yet:"""),
+            is of runs with the same seed. A data set has rows here if both have run on it. These commands train what
+            is not in `recipes/results/` yet:"""),
         bash(
             "python benchmarks/defaults.py --data_dir PATH --encoder FOLDER --sets find",
             "python benchmarks/defaults.py --data_dir PATH --encoder FOLDER",
@@ -169,10 +169,10 @@ def default_settings() -> str:
         section(
             "How the rate of texts was chosen",
             prose("""
-                Cross-entropy at three learning rates, on data sets that give no verdict, seed 1. A Trainer's own
-                default is 5e-5. For label sets validation prefers 1e-4 on two data sets, and 2e-4 on the third, which
-                has the fewest rows: the default is 1e-4. For tags and trees it is 2e-4, which is far ahead. All of
-                these data sets are small, and so is the encoder."""),
+                Cross-entropy at three learning rates, on data sets that the comparisons above do not use, seed 1. A
+                Trainer's own default is 5e-5. For label sets validation prefers 1e-4 on two data sets, and 2e-4 on the
+                third, which has the fewest rows: the default is 1e-4. For tags and trees it is 2e-4, which is far
+                ahead. All of these data sets are small, and so is the encoder."""),
             *filter(None, found),
             bash(
                 "python benchmarks/defaults.py --data_dir PATH --encoder FOLDER --seeds 1 "
@@ -180,7 +180,7 @@ def default_settings() -> str:
             ),
             "On the other data sets these defaults give, by cross-entropy:",
             *filter(None, gained),
-            "Before, the default was 5e-5. The rows at that rate, and the command that makes them again:",
+            "The default used to be 5e-5. The rows at that rate, and the command that makes them again:",
             *filter(None, before),
             bash(
                 "python benchmarks/defaults.py --data_dir PATH --encoder FOLDER "

@@ -19,6 +19,7 @@ from .train.rewards import PROGRAMS, WORDS
 from .train.rules import rule_reward
 
 USAGE = "usage: seal-hf rules check RULES.yaml --dataset DATA [flags of the data: seal-hf train rewards --help]"
+HELP = ("-h", "--help")
 MOST_ROWS = 5000  # of labelled and of unlabelled rows
 
 
@@ -32,7 +33,7 @@ class SeedArguments:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command line: print what the rules do."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "--help"):
+    if not words or words[0] in HELP or words[1:2] and words[1] in HELP:
         print(USAGE)
         return
     if words[0] != "check":

@@ -13,9 +13,8 @@ from ..reports.common import PAGE
 from ..reports.page import Number, Page, Plot, Section, Table, render
 from ..reports.page.plots import has_matplotlib, means
 from ..utils.files import json_object, whole_file
-from .table import choice_in_words, difference, p_value, percent, several
+from .table import COSTS, choice_in_words, difference, known_costs, p_value, percent, several
 
-NAMES = {"seconds": "seconds / epoch", "energy_auc": "energy AUC"}  # key of a row -> its column
 TOLD = ("seeds", "validation", "interval", "least_p_rows", "difference", "p_rows", "p_seeds", "about", "group")
 
 
@@ -36,7 +35,7 @@ def comparison_page(tables: Sequence[Mapping[str, Any]], title: str, command: st
             (mean and deviation) and each number that it holds.
         command: the one that wrote the results.
     """
-    first, names = tables[0], {**NAMES, **tables[0]["columns"]}
+    first, names = tables[0], {**COSTS, **tables[0]["columns"]}
     plots = [_plot(table) for table in tables if has_matplotlib() and table["methods"]]
     sections = [
         Section("Means", [*plots]),
@@ -60,8 +59,10 @@ def comparison_page(tables: Sequence[Mapping[str, Any]], title: str, command: st
 
 
 def _rows(table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The rows of a table by method, best mean first, with NaN for null."""
+    """The rows of a table by method, best mean first, with NaN for null, without costs that no row has."""
     rows = {name: {key: _without_none(value) for key, value in row.items()} for name, row in table["methods"].items()}
+    unknown = COSTS.keys() - known_costs(rows)
+    rows = {name: {key: value for key, value in row.items() if key not in unknown} for name, row in rows.items()}
     return dict(sorted(rows.items(), key=lambda item: -item[1][table["decoder"]][0]))
 
 

@@ -15,6 +15,7 @@ from .rows import Rows
 from .runs import AUC, LOST, ROWS, SECONDS
 from .statistics import Pair, mean_std, paired_bootstraps, paired_test
 
+COSTS = {"seconds": "seconds / epoch", "energy_auc": "energy AUC"}  # key of a row -> its column, if any row has it
 FEW_ROWS = 50  # test rows; below this a bootstrap over rows is too sure
 
 
@@ -175,7 +176,8 @@ def markdown(compared: Mapping[str, Any], with_legend: bool = True) -> str:
     """The comparison as a Markdown table, best mean first; below it the choice on validation and the legend."""
     best, decoder, columns = compared["best_baseline"], compared["decoder"], compared["columns"]
     head = ["method", "seeds", "validation", *columns.values()]
-    head += [f"difference to {best or 'a baseline'}", "p, rows", "p, seeds", "seconds / epoch", "energy AUC"]
+    known = known_costs(compared["methods"])
+    head += [f"difference to {best or 'a baseline'}", "p, rows", "p, seeds", *(COSTS[key] for key in known)]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for name, row in sorted(compared["methods"].items(), key=lambda item: -item[1][decoder][0]):
         cells = [f"`{name}` {row['about']}".rstrip(), str(len(row["seeds"])), percent(row["validation"])]
@@ -184,13 +186,18 @@ def markdown(compared: Mapping[str, Any], with_legend: bool = True) -> str:
             cells += [difference(row), p_value(row["p_rows"], row["least_p_rows"]), p_value(row["p_seeds"])]
         else:
             cells += ["-", "-", "-"]
-        cells += ["-" if math.isnan(row[key]) else f"{row[key]:.2f}" for key in ("seconds", "energy_auc")]
+        cells += ["-" if math.isnan(row[key]) else f"{row[key]:.2f}" for key in known]
         lines.append(f"| {' | '.join(cells)} |")
     lost = [f"`{name}` with seed {', '.join(map(str, seeds))}" for name, seeds in compared["lost"].items()]
     notes = [f"Lost, as the loss was no longer finite: {'; '.join(lost)}.", ""] if lost else []
     chosen = choice_in_words(compared)
     below = [*notes, *([chosen, ""] if chosen else []), *([legend(compared), ""] if with_legend else [])]
     return "\n".join([*lines, "", *below])
+
+
+def known_costs(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The keys of `COSTS` that some row has a number for."""
+    return [key for key in COSTS if any(not math.isnan(row.get(key, math.nan)) for row in rows.values())]
 
 
 def difference(row: Mapping[str, Any]) -> str:
@@ -247,7 +254,7 @@ def legend(compared: Mapping[str, Any]) -> str:
             )
     if reference is not None:
         text += f" Seconds of training per epoch, the median over seeds, are relative to {reference}."
-    if not all(math.isnan(row["energy_auc"]) for row in compared["methods"].values()):
+    if "energy_auc" in known_costs(compared["methods"]):
         text += (
             " *Energy AUC* is how often the energy prefers gold to a fresh sample of the task-net, on validation rows "
             "at the chosen epoch: 0.5 is chance, 1 is always."

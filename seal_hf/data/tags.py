@@ -60,12 +60,12 @@ class TagSequenceData:
 
     @property
     def kind(self) -> str:
-        """The kind for `tag_metrics`: `srl` for data with predicates, else the scheme."""
+        """`srl` for data with predicates, else the scheme; the kind for `tag_metrics`."""
         return "srl" if "predicate" in self.train.column_names else self.scheme
 
     @property
     def other_splits(self) -> list[Dataset]:
-        """All splits except train: a vocabulary may look up their words in pretrained vectors."""
+        """All splits except train, whose words a vocabulary may look up in pretrained vectors."""
         return [split for split in (self.validation, self.test, *self.extra_tests.values()) if split is not None]
 
     @property

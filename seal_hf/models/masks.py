@@ -56,9 +56,9 @@ class SealForSegmentation(SealModel):
             batch_size: images per batch; consecutive images of one size form a batch.
 
         Returns:
-            For images: N tensors of probabilities, each at its image's own size, and N masks (H, W), int64, on the CPU.
-            Probabilities of two classes are those of foreground, (H, W); of several (C, H, W). For `inputs`: both in
-            one tensor, (N, ...).
+            N tensors of probabilities, each at its image's own size, and N masks (H, W), int64, on the CPU; for
+            `inputs` both in one tensor, (N, ...). Probabilities of two classes are those of foreground, (H, W); of
+            several (C, H, W).
 
         Raises:
             ValueError: there are neither images nor inputs, or the decoder is unknown.

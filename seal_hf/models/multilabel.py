@@ -237,8 +237,9 @@ class SealForMultiLabel(SealModel):
             long_texts: `cut` (default): a plain classifier, whose tokenizer cuts texts; `windows`: one that reads whole
                 texts in windows, see `nets/text_windows.py`. A saved task-net stays as it is.
             window_size: tokens per window; default and maximum: the encoder's limit.
-            hidden_size, num_layers, dropout: of the MLPs, for feature data; default: 400, 2 and 0.5, or as saved. The
-                convolutional net has a `hidden_size`, default 128, and a `dropout`, default 0.2.
+            hidden_size: width of the MLPs, for feature data, default 400; of the convolutional net, default 128.
+            num_layers: layers of the MLPs; default 2.
+            dropout: of the MLPs, default 0.5; of the convolutional net, default 0.2.
             label_bias: True if the MLP task-net has a bias, which starts at the labels' log-odds; default: True from
                 `SPARSE_FROM` labels on, where samples must hold few labels.
 

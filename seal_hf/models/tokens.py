@@ -73,9 +73,9 @@ class SealForTokenClassification(SealModel):
             columns: with `words`, further columns by name: the features that a BiLSTM reads, and `predicate`.
 
         Returns:
-            For sentences: N tensors of probabilities (T_i, C), on the CPU, and N lists of T_i tag names. For `inputs`:
-            probabilities (B, T, C), and tag ids (B, T). A probability is that of a tag at a position, under the
-            distribution that the decoder follows: a softmax, or the marginals of a chain, which are 0 outside `mask`.
+            N tensors of probabilities (T_i, C), on the CPU, and N lists of T_i tag names; for `inputs` probabilities
+            (B, T, C) and tag ids (B, T). A probability is that of a tag at a position, under the distribution that the
+            decoder follows: a softmax, or the marginals of a chain, which are 0 outside `mask`.
 
         Raises:
             ValueError: there are neither words nor inputs, a required mask is missing, or the decoder is unknown.

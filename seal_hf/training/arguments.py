@@ -126,7 +126,6 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             `lovasz` (spaces/pixels.py).
         label_correlation_weight (`float`, default 1.0): weight of the pairs in `label_correlation`.
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
-        pos_weight, label_weight, class_weight: weights of labels, tags and classes, see [`LossWeightArguments`].
         crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`. The small rate
             of a pretrained encoder hardly moves them.
 
@@ -152,11 +151,11 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             (InfNet+ §4.3: inference-network steps per energy step).
         batch_repeats (`int`, default 1): n_F, how often each accumulation window is repeated (the authors' inner loop).
 
-    Parameters that control implicit gradients (Shankar & Piratla; equations: implicit/hypergradient.py), for an energy
-    loss that reads the task-net's output (`margin`, `regression`, `regression_s`, `contrastive_divergence`):
+    Parameters that control implicit gradients (Shankar & Piratla; equations: implicit/hypergradient.py):
         hypergradient (`str`, default `"none"`): how the loss-net learns what its energy does to the task-net: `none`,
             not at all; by the implicit function theorem, with the inverse Hessian of the task-net's loss as a `neumann`
-            series or by conjugate gradient (`cg`); or through `unrolled` steps of gradient descent.
+            series or by conjugate gradient (`cg`); or through `unrolled` steps of gradient descent. The energy loss
+            must read the task-net's output: `margin`, `regression`, `regression_s`, `contrastive_divergence`.
         hypergradient_terms (`int`, default 5): terms of the series, iterations, or steps.
         hypergradient_scale (`float`, optional): c divides the Hessian in the series; it must exceed half the largest
             eigenvalue. A warning tells if it is too small, or far too large. 1/c is the size of an unrolled step.
@@ -183,7 +182,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         adapter_export (`str`, default `"auto"`): how a task-net with adapters is saved and pushed: `merged` into plain
             weights; `adapter`, the adapter alone in its library's format; or `auto`, merged if this kind of adapter can
             be. Checkpoints hold the adapters alone.
-        loss_net_learning_rate (`float`, default 1e-3), loss_net_weight_decay (`float`, default 0.0).
+        loss_net_learning_rate (`float`, default 1e-3), loss_net_weight_decay (`float`, default 0.0): rate and weight
+            decay of the loss-net.
         loss_net_encoder_learning_rate (`float`, optional): rate of the loss-net's own encoder or adapter; default: the
             task-net's `learning_rate`; for an MLP, BiLSTM or CNN `loss_net_learning_rate`. A pretrained encoder
             needs a small rate (the authors: 1e-5 beside 1e-4 for the head).
@@ -194,7 +194,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
 
     Parameters that control the decisions that are saved with the task-net, and its card:
         decoder (`str`, optional): for label sets `fixed` (0.5), `threshold`, `thresholds`, `expected_f1`,
-            `calibrated_f1` or, with a hierarchy, `closed_f1`, `calibrated_closed_f1`; each may end in `+never_empty`.
+            `calibrated_f1` or, with a hierarchy, `closed_f1`, `calibrated_closed_f1`; each may end in `+never_empty`,
+            but the F1 decoders only where they can decide for the empty set.
             For masks `fixed` or `threshold`; for tags `independent`, `constrained`, `viterbi`, `constrained_viterbi`
             or, for semantic roles, `unique_roles`.
             Default: a program chooses it at its end, or `fit_decisions` does, by cross-fitting on the validation rows.
@@ -202,7 +203,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             any code that cuts at 0.5 then decides as validation chose. The choice is among thresholds only.
         license (`str`, optional): of the model card.
 
-    Parameters that trade time for memory (of the task-net: the Trainer's `gradient_checkpointing`, `torch_compile`):
+    Parameters that control time and memory (of the task-net: the Trainer's `gradient_checkpointing`, `torch_compile`):
         loss_net_gradient_checkpointing (`bool`, default False): the loss-net's own encoder recomputes its layers in the
             backward instead of keeping their activations; the result is the same.
         loss_net_torch_compile (`bool`, default False): compile the loss-net for its own phase, with the Trainer's

@@ -24,13 +24,14 @@ class LossWeightArguments:
     The evaluation loss has them too, since the rule of `energy_weight` asks whether the trained loss still falls. A
     column `sample_weight` of the training rows weighs whole rows, only in training: Σ_i w_i ℓ_i / B.
 
-    pos_weight (`str`, `dict` or `list`, optional): w⁺ of present labels in `cross_entropy`, `focal` and `asymmetric`,
-        as `pos_weight` of torch's `BCEWithLogitsLoss`. `balanced`: the number of training rows without the label,
-        divided by the number with it; `sqrt`: its square root.
-    label_weight (`str`, `dict` or `list`, optional): w of labels, present or not, as `weight` there.
-    class_weight (`str`, `dict` or `list`, optional): weights of tags in `cross_entropy` and `unique_roles`, or of the
-        classes of pixels in the cross-entropy of masks, as `weight` of torch's `CrossEntropyLoss`. `balanced`:
-        N / (C n_c) for a class with n_c of N tags or pixels, as in scikit-learn; `sqrt`: its square root.
+    Parameters that control weights in the task loss:
+        pos_weight (`str`, `dict` or `list`, optional): w⁺ of present labels in `cross_entropy`, `focal` and
+            `asymmetric`, as `pos_weight` of torch's `BCEWithLogitsLoss`. `balanced`: the number of training rows
+            without the label, divided by the number with it; `sqrt`: its square root.
+        label_weight (`str`, `dict` or `list`, optional): w of labels, present or not, as `weight` there.
+        class_weight (`str`, `dict` or `list`, optional): weights of tags in `cross_entropy` and `unique_roles`, or of
+            the classes of pixels in the cross-entropy of masks, as `weight` of torch's `CrossEntropyLoss`. `balanced`:
+            N / (C n_c) for a class with n_c of N tags or pixels, as in scikit-learn; `sqrt`: its square root.
     """
 
     pos_weight: dict[str, float] | str | None = field(

@@ -13,7 +13,7 @@ from ..utils.options import check_value
 class GuardedArguments(TrainingArguments):
     """[`~transformers.TrainingArguments`], and what a run may do with an earlier run.
 
-    Parameters that guard an earlier run:
+    Parameters that control an earlier run in the output folder:
         resume_from_checkpoint (`str`, optional): the folder of a checkpoint; `true`, the last complete one in the
             output folder; or `last`, the same, but a run without checkpoints starts anew.
         resume_changed (`bool`, default False): resume although arguments, rows or nets differ from those of the
