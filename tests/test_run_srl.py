@@ -48,3 +48,4 @@ def test_roles_are_trained_predicted_and_measured(encoder, flags, tmp_path):
         assert rows[0]["gold"] == ["B-ARG0", "B-V", "B-ARG1", "I-ARG1"]
         figures = tag_metrics([row["predicted"] for row in rows], [row["gold"] for row in rows], "srl")
         assert {key: metrics[f"{split}_{key}"] for key in figures} == pytest.approx(figures)
+        assert metrics[f"{split}_core_role_violations_unique_roles"] == 0

@@ -27,6 +27,7 @@ DECODED = {  # decoder -> how it decides
     CONSTRAINED_VITERBI: "best sequence of the CRF within the tags' scheme",
     UNIQUE_ROLES: "best sequence within the scheme that repeats no core role",
 }
+REPEATED = "core_role_violations"
 # key in the result files, without `eval_` or `test_` -> its name for readers
 FIGURES = {
     "accuracy": "accuracy of tags",
@@ -34,7 +35,7 @@ FIGURES = {
     "recall": "recall of spans",
     "f1": "F1 of spans",
     "malformed": "sequences that break the scheme",
-    "core_role_violations": "propositions that repeat a core role",
+    REPEATED: "propositions that repeat a core role",
     **{f"f1_{decoder}": f"F1 of spans, {how}" for decoder, how in DECODED.items()},
     **{f"accuracy_{decoder}": f"accuracy of tags, {how}" for decoder, how in DECODED.items()},
 }
@@ -60,7 +61,8 @@ def evaluate_tags(
     trainer: Any, splits: Mapping[str, tuple[WordRows, Dataset]], label_names: Sequence[str], kind: str
 ) -> tuple[dict[str, float], dict[str, list[list[str]]]]:
     """Figures of [`tag_metrics`] over all words, also those that were cut off, under the decoder that is chosen on
-    `eval` and stored in the task-net's config; with several decoders, also F1 or accuracy under each.
+    `eval` and stored in the task-net's config; with several decoders, also F1 or accuracy under each, and of roles the
+    repeated ones.
 
     Args:
         trainer: a [`SealTrainer`].
@@ -84,7 +86,8 @@ def evaluate_tags(
             if decoder == decisions.decoder:
                 metrics |= {f"{split}_{key}": value for key, value in figures.items()}
             if len(by_decoder) > 1:
-                metrics[f"{split}_{main}_{decoder}"] = figures[main]
+                compared = (main, REPEATED) if REPEATED in figures else (main,)
+                metrics |= {f"{split}_{key}_{decoder}": figures[key] for key in compared}
     return metrics, {split: tags[decisions.decoder] for split, tags in found.items()}
 
 
