@@ -284,6 +284,9 @@ def test_checkpoints_follow_the_evaluations_that_a_flag_asks_for():
     assert found.save_strategy == "steps" and found.save_steps == 0.1 and found.load_best_model_at_end
     found = mlc.PROGRAM.parse([*words, "steps", "--eval_steps", "2", "--save_steps", "4"]).training
     assert found.save_strategy == "steps" and found.save_steps == 4
+    for flags, steps in (([], 0.05), (["--logging_steps", "7"], 7)):  # evaluations are then those of the log
+        found = mlc.PROGRAM.parse([*words, "steps", *flags]).training
+        assert found.eval_steps == found.save_steps == found.logging_steps == steps
     assert not mlc.PROGRAM.parse([*words, "no"]).training.load_best_model_at_end
     assert mlc.PROGRAM.parse([*words, "epoch"]).training.save_strategy == "epoch"
 

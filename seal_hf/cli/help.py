@@ -27,7 +27,7 @@ GROUPS = {
     "run": "Run",
 }
 DECLARED_BY = ("data", "model", "run", "energy")  # groups of a program's dataclasses, in their order
-SECTIONS = {"decisions": "decisions", "guard": "run"}  # word in the title of a docstring's section -> group
+SECTIONS = {"decisions": "decisions", "earlier run": "run"}  # word in the title of a docstring's section -> group
 EVERY_RUN = (
     "output_dir num_train_epochs learning_rate per_device_train_batch_size gradient_accumulation_steps bf16 seed "
     "logging_steps report_to resume_from_checkpoint"
@@ -71,7 +71,8 @@ class Help:
         groups = self.groups()
         for group, title in titles.items():
             flags = [field for field in groups[group] if field.name not in self.unread]
-            lines += ["", f"{title}:", *(line for field in flags for line in self._lines(field, everything, width))]
+            if flags:
+                lines += ["", f"{title}:", *(line for field in flags for line in self._lines(field, everything, width))]
         return "\n".join(lines)
 
     def groups(self) -> dict[str, list[Field]]:

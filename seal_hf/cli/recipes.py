@@ -167,7 +167,8 @@ def saving_as_evaluated(
     if evaluations == "no":
         values.pop("load_best_model_at_end", None)
     elif evaluations == "steps" and values.get("save_strategy") == "epoch":
-        values |= {"save_strategy": "steps", "save_steps": given.eval_steps or given.logging_steps}
+        logged = given.logging_steps if "logging_steps" in flags else values.get("logging_steps", given.logging_steps)
+        values |= {"save_strategy": "steps", "save_steps": given.eval_steps or logged}  # as the Trainer evaluates
     return values
 
 

@@ -224,7 +224,7 @@ def own_parser(kind: Kind) -> argparse.ArgumentParser:
     parser.add_argument("--losses", nargs="+", metavar="METHOD", help=f"of {named}, or all; default: {usual}")
     parser.add_argument("--recipes", nargs="+", type=Path, default=[], metavar="FILE.yaml", help="instead of --losses")
     parser.add_argument("--recipe", type=Path, metavar="FILE.yaml", help="the data set's settings, for all methods")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1], help="of the compared runs; default: 1")
     parser.add_argument("--budget", type=int, default=0, help="trials of each method's search; 0: no search")
     parser.add_argument(
         "--finalists", type=int, default=1, help="best trials to repeat with two more seeds; 1: no repeats"

@@ -35,6 +35,7 @@ from ..tuning import Space
 from ..tuning.tune import Tuning
 from .arguments import Arguments
 
+SHARED = {"logging_steps": 0.05}  # of the packaged recipes: twenty lines, and points of the curves in the report
 NO_SETTINGS = ("dataset", "data_dir", "picture")  # arguments of data and nets that do not change what a run learns
 
 
@@ -109,10 +110,9 @@ class Program:
         self.settle(arguments)
         return arguments
 
-    def _default_recipe(self, name: str) -> Path | Mapping[str, Any]:
-        """A packaged recipe, with the values of `over`."""
-        file = packaged_recipe(name)
-        return {**read_recipe(file), **self.over} if self.over else file
+    def _default_recipe(self, name: str) -> Mapping[str, Any]:
+        """A packaged recipe, with what all of them share and the values of `over`."""
+        return {**SHARED, **read_recipe(packaged_recipe(name)), **self.over}
 
     def kind_of(self, given: Namespace) -> str:
         """The kind of data or net of a command line, a key of `recipes`."""
