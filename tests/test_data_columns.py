@@ -147,6 +147,13 @@ def test_separators_inside_names_are_noted(tmp_path):
     assert not any("separate" in note for note in notes_of(tmp_path, ["a|b", '"a;b"', '"a,c"', "b"] * 5))
 
 
+def test_rows_with_one_label_each_are_noted(tmp_path):
+    note = "each row has one label. Labels are trained as sets, so none excludes another."
+    assert note in notes_of(tmp_path, ["joy", "grief"] * 10)
+    for cells in (["joy", "grief", "joy|grief"], ["joy", "grief", ""], ["joy"]):
+        assert note not in notes_of(tmp_path, cells * 12)
+
+
 def test_rows_that_occur_twice_are_counted(tmp_path):
     for name, texts in {"train": "aabcd", "dev": "xxa", "test": "abz"}.items():
         csv(tmp_path / f"{name}.csv", ["text", "labels"], [(text, "p|q") for text in texts])

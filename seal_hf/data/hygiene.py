@@ -39,6 +39,13 @@ def name_notes(names: Sequence[str], counts: Sequence[int]) -> list[str]:
     return notes
 
 
+def single_label_notes(sizes: np.ndarray, num_labels: int) -> list[str]:
+    """A note on data whose rows all have one label; `sizes` are those of the label sets, (N,)."""
+    if num_labels < 2 or not len(sizes) or (sizes != 1).any():
+        return []
+    return ["each row has one label. Labels are trained as sets, so none excludes another."]
+
+
 def _spelling(name: str) -> str:
     """The name without case, blanks, invisible characters, and the forms that Unicode calls compatible."""
     plain = unicodedata.normalize("NFKC", name)

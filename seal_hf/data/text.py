@@ -20,7 +20,7 @@ from .column_labels import column_labels
 from .common import DataError, MultiLabelData, Origins, feature_data, id_column, label_data
 from .feature_tables import feature_names, feature_rows, has_features
 from .given import SPLIT_WORDS, Tables, class_names
-from .hygiene import name_notes, separator_notes
+from .hygiene import name_notes, separator_notes, single_label_notes
 from .image_tables import LOOKED_AT, image_column, is_image, named_images, stored_images
 from .label_cells import guess_format, label_cell, label_matrix, place_of
 from .line_files import SUFFIXES, not_utf8, read_lines
@@ -259,6 +259,7 @@ def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: i
     else:
         labels, names = _label_sets(found, chosen.labels, columns.label_format)
     notes += name_notes(names, sum((matrix > 0).sum(0) for matrix in labels.values()).tolist())
+    notes += single_label_notes(np.concatenate([(matrix > 0).sum(1) for matrix in labels.values()]), len(names))
     parts = complete_splits(labels, seed, notes)
     weights = _weights(found, columns.sample_weight, *parts["train"], max_train_rows)
     targets = {split: labels[key][ids] for split, (key, ids) in parts.items()}
