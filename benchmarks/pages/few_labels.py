@@ -172,8 +172,8 @@ def all_pages() -> dict[str, str]:
             "Few labels, with rules for the others",
             prose("""
                 Figures are in percent of the test set, mean ± standard deviation over seeds. A difference is paired by
-                seed, in points. The command below a table makes its rows again; `PATH` is the folder of the data sets
-                and `FOLDER` that of MiniLM's weights."""),
+                seed, in points. The command below a table makes its rows again; `PATH` is the folder of the
+                [data sets](../reference/data-sets.md) and `FOLDER` that of MiniLM's weights."""),
             *from_few_rows(),
             from_all_rows(),
         )

@@ -16,9 +16,9 @@ MINILM = """
 READ = """
     A figure is a mean ± standard deviation over seeds, in percent of the test set. A difference is paired by seed, in
     points, and *seeds ahead* counts the seeds with a gain. A row names a recipe; with a suffix it is another method,
-    whose flags stand behind the name. The command below a table makes its rows again; `PATH` is
-    the folder of the data sets. Runs that are in `recipes/results/` are not repeated unless `--results FOLDER` names
-    another folder."""
+    whose flags stand behind the name. The command below a table makes its rows again; `PATH` is the folder of the
+    [data sets](../reference/data-sets.md). Runs that are in `recipes/results/` are not repeated unless
+    `--results FOLDER` names another folder."""
 ACCURACY, SPAN = {"accuracy": "test_accuracy"}, {"span F1": "test_f1", "accuracy": "test_accuracy"}
 IOU = {"IoU at 0.5": "test_mean_iou", "IoU tuned": "test_mean_iou_tuned"}
 BASELINES = {"weizmann_ce_bf16": "cross-entropy", "weizmann_soft_iou_bf16": "soft IoU"}
