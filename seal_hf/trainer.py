@@ -42,13 +42,13 @@ from .training.base import StructuredTrainer
 from .training.checkpoints import TwoNetCheckpoints
 from .training.decisions import fit_decisions
 from .training.decoding import PredictionDecoder, check_undecoded
-from .training.energy_weight import EnergyWeight, is_ruled
+from .training.energy_weight import EnergyWeight, is_ruled, prefix_of
 from .training.epochs import tell_epochs
 from .training.forwards import PhaseMeters, TwoNets
 from .training.frozen import cache_features
 from .training.launchers import check_launcher
 from .training.rows import check_rows
-from .training.samplers import EvenSampler, WindowRepeatSampler
+from .training.samplers import EvenSampler, WindowRepeatSampler, has_few_labels
 from .training.setup import loss_net_learner, made_extensions, made_space, own_loss, prepare_net, prepare_run
 from .training.task_nets import with_loss_net
 from .training.window import Window
@@ -307,7 +307,8 @@ class SealTrainer(StructuredTrainer):
         self.space = made_space(self)
         summed = partial(self.accelerator.reduce, reduction="sum")
         self.weight_is_ruled = is_ruled(args, self.space)
-        self._energy_weights = EnergyWeight(args, summed, self.weight_is_ruled, self.space.has_all_gold)
+        prefix = prefix_of(self.eval_dataset)
+        self._energy_weights = EnergyWeight(args, summed, self.weight_is_ruled, self.space.has_all_gold, prefix)
         checks.tell_decoding(self.model, self.space)
 
     def begin_run(self, num_training_steps: int) -> None:
@@ -354,7 +355,7 @@ class SealTrainer(StructuredTrainer):
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         train_dataset = self.train_dataset if train_dataset is None else train_dataset
         repeats = self.args.batch_repeats > 1
-        if not repeats and getattr(train_dataset, "num_labelled", None) is None:
+        if not repeats and not has_few_labels(train_dataset):
             return super()._get_train_sampler(train_dataset)
         kind: Any = WindowRepeatSampler if repeats else EvenSampler
         sampler = kind.of_trainer(self, train_dataset)

@@ -25,9 +25,9 @@ QUIET = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strat
 def test_a_measured_pull_is_that_of_the_last_evaluation_of_the_first_set():
     log = [{"loss": 1.0}, {"eval_a_energy_alignment": 0.1, "eval_a_energy_pull": 2.0}]
     log += [{"eval_b_energy_alignment": 0.1, "eval_b_energy_pull": 5.0}]
-    assert measured_pull(log[:1]) == 0 and measured_pull(log) == 2
+    assert measured_pull(log[:1], "eval_a_") == 0 and measured_pull(log, "eval_a_") == 2
     dead = [*log, {"eval_a_energy_alignment": 0.1, "eval_a_energy_pull": 2e6}]
-    assert measured_pull(dead) == 0
+    assert measured_pull(dead, "eval_a_") == 0
 
 
 def rewarded(folder, **options):

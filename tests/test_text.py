@@ -4,11 +4,17 @@ weights that a rate of zero must leave alone."""
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
-from transformers import AutoModel, AutoModelForSequenceClassification
+from tiny_models import LABELLED, LABELS, tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    BertForSequenceClassification,
+    FunnelConfig,
+    T5Config,
+)
 
 from seal_hf import LossNet, LossNetConfig, SealForMultiLabel, SealTrainer, collate_rows, tokenize
-from seal_hf.nets.encoders import ENCODER_MODES
+from seal_hf.nets.encoders import ENCODER_MODES, task_features
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
@@ -134,12 +140,50 @@ def test_training_does_not_depend_on_padding(mode, folder, rows, tmp_path):
     assert largest_difference(trained[0][0], trained[1][0]) < 1e-5
 
 
+class Silent(BertForSequenceClassification):
+    """Its outputs have no hidden states."""
+
+    def forward(self, input_ids=None, attention_mask=None, labels=None, output_hidden_states=None):
+        return super().forward(input_ids, attention_mask)
+
+
+@pytest.mark.parametrize("mode", ENCODER_MODES)
+def test_an_encoder_decoder_trains_and_resumes(mode, rows, tmp_path):
+    """A shared loss-net reads the encoder's states; one of its own has tied embeddings, which a file holds once."""
+    saving = dict(save_strategy="steps", save_steps=2, eval_strategy="steps", eval_steps=2, load_best_model_at_end=True)
+    ends = []
+    for folder, resume in (("whole", None), ("whole", str(tmp_path / "whole" / "checkpoint-2"))):
+        torch.manual_seed(0)
+        task_net = AutoModelForSequenceClassification.from_config(tiny_config("bart"))
+        args = tiny_arguments(tmp_path / folder, loss_net_encoder=mode, max_steps=4, **saving)
+        trainer = SealTrainer(task_net, args, train_dataset=rows, eval_dataset=rows)
+        trainer.train(resume_from_checkpoint=resume)
+        ends.append(weights(trainer.model, trainer.loss_net))
+    for whole, resumed in zip(*ends, strict=True):
+        assert largest_difference(whole, resumed) == 0
+    with torch.no_grad():
+        outputs = task_net.eval()(**tiny_inputs("bert"), output_hidden_states=True)
+        features = task_features(outputs, tiny_inputs("bert"), task_net, pooling=None)
+    torch.testing.assert_close(features, outputs.encoder_last_hidden_state, rtol=0, atol=0)
+
+
+def test_encoders_that_cannot_be_copied_are_refused_by_name(tmp_path):
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": 12}
+    t5 = AutoModelForSequenceClassification.from_config(T5Config(**sizes, decoder_start_token_id=0, **LABELLED))
+    with pytest.raises(ValueError, match="T5ForSequenceClassification does not run on the input alone.*Use 'shared'"):
+        SealForMultiLabel.from_task_net(t5, loss_net_encoder="separate")
+    sizes = {"d_model": 16, "d_head": 8, "n_head": 2, "d_inner": 16, "block_sizes": [1], "vocab_size": 12}
+    funnel = AutoModelForSequenceClassification.from_config(FunnelConfig(**sizes, **LABELLED))
+    with pytest.raises(ValueError, match="FunnelForSequenceClassification cannot be built again.*energy_loss='ce'"):
+        SealForMultiLabel.from_task_net(funnel, loss_net_encoder="separate")
+
+
 def test_a_task_net_without_hidden_states_is_refused_before_it_learns(rows, tmp_path):
-    task_net = AutoModelForSequenceClassification.from_config(tiny_config("bart"))
+    task_net = Silent(tiny_config("bert"))
     loss_net = LossNet(LossNetConfig(encoder_mode="shared", feature_size=16, head_layers=1, num_labels=len(LABELS)))
     trainer = trainer_of(SealForMultiLabel(task_net, loss_net), rows, tmp_path / "run")
     before = weights(task_net, loss_net)
-    with pytest.raises(ValueError, match="BartForSequenceClassification returned none .*loss_net_encoder='separate'"):
+    with pytest.raises(ValueError, match="Silent returned none .*loss_net_encoder='separate'"):
         trainer.train()
     for start, now in zip(before, weights(task_net, loss_net), strict=True):
         assert largest_difference(start, now) == 0

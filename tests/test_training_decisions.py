@@ -118,6 +118,33 @@ def test_checkpoints_are_not_folded(tmp_path):
     assert not saved["label_bias"] and "folded" not in saved["decisions"]
 
 
+@pytest.mark.parametrize("hook", [torch.sigmoid, lambda z: (z > 0).int(), None])
+def test_they_are_fitted_on_the_logits_whatever_the_user_makes_of_them(hook, tmp_path):
+    trainer, nets = labels_trainer(tmp_path)
+    trainer.fit_decisions(decoder="threshold")
+    expected = dict(nets.config.decisions)
+    trainer.preprocess_logits_for_metrics = hook and (lambda logits, labels: hook(logits))
+    trainer.args.prediction_loss_only = hook is None
+    trainer.fit_decisions(decoder="threshold")
+    assert nets.config.decisions == expected
+    assert (trainer.preprocess_logits_for_metrics is None) == (hook is None)  # it is back
+
+
+def test_what_a_data_set_calls_inputs_is_not_saved(tmp_path):
+    class Rows(torch.utils.data.Dataset):
+        inputs, num_labelled = ["a private text"], 1
+
+        def __len__(self):
+            return tiny_run.ROWS
+
+        def __getitem__(self, i):
+            return {"features": torch.tensor(ROWS[i]["features"]), "labels": torch.tensor(ROWS[i]["labels"])}
+
+    ROWS = tiny_run.table()
+    trainer, nets = labels_trainer(tmp_path, rows=Rows())
+    assert getattr(nets.config, "inputs", None) is None
+
+
 def test_mistakes_are_named(tmp_path):
     with pytest.raises(ValueError, match="`decoder` is 'tresholds'; .* Did you mean 'thresholds'"):
         tiny_run.make(tmp_path, decoder="tresholds")

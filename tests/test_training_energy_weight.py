@@ -5,7 +5,7 @@ import tiny_run
 import torch
 
 from seal_hf.training.alignment import SCALES
-from seal_hf.training.energy_weight import BLIND_SHARE, balanced, ruled_share
+from seal_hf.training.energy_weight import BLIND_SHARE, balanced, prefix_of, ruled_share
 
 
 def evaluations(*found, name="eval_", every=1.0):
@@ -26,12 +26,24 @@ def evaluations(*found, name="eval_", every=1.0):
         (evaluations((0.03, 5.0), (0.01, 5.0), (-0.004, 4.0)), 0.06),  # away from gold: less, whatever falls
         (evaluations((-0.3, 5.0), (0.01, 6.0), (-0.3, 6.0), *[(0.9, 6.0)] * 7), 0.5),  # from 0 to one half
         (evaluations((0.03, 5.0), (0.03, 5.0), (0.002, 6.0), every=0.5), 0.06),  # the unit is an epoch
-        (evaluations((0.03, 5.0), (0.005, 6.0), name="eval_dev_") + evaluations((0.9, 7.0), name="eval_other_"), 0.05),
+        (evaluations((0.9, 5.0), (0.9, 6.0), name="eval_train_") + evaluations((0.03, 5.0), (0.005, 6.0)), 0.05),
         ([{"eval_loss": 3.0, "epoch": 1.0}, {"test_energy_alignment": 0.9, "test_loss": 2.0, "epoch": 1.0}], 0.0),
     ],
 )
 def test_the_rule_follows_the_log_of_evaluations(log, share):
     assert ruled_share(log) == pytest.approx(share)
+
+
+def test_of_several_evaluation_sets_the_rule_follows_the_first(tmp_path):
+    log = evaluations((0.9, 7.0), (0.9, 8.0), name="eval_other_")
+    log += evaluations((0.03, 5.0), (0.005, 6.0), name="eval_dev_")
+    assert ruled_share(log, prefix_of({"dev": 1, "other": 2})) == pytest.approx(0.05)
+    trainer, _ = tiny_run.make(tmp_path, energy_weight=None, eval_strategy="epoch", max_steps=1)
+    trainer.eval_dataset = {"dev": trainer.eval_dataset, "other": trainer.eval_dataset}
+    trainer.train()
+    trainer.state.log_history = log
+    trainer._energy_weights.evaluated()
+    assert trainer.energy_weight == pytest.approx(0.05)
 
 
 def test_the_balanced_term_pulls_as_hard_as_the_task_loss():

@@ -38,10 +38,7 @@ BART_SIDE = {"layers": 1, "attention_heads": 2, "ffn_dim": 16}
 
 
 def tiny_config(kind: str, **changes) -> PretrainedConfig:
-    """Configuration of a task-net of one of several Hugging Face families, or of the MLP; 16 wide.
-
-    Bart's outputs have no `hidden_states`.
-    """
+    """Configuration of a task-net of one of several Hugging Face families, or of the MLP; 16 wide."""
     common = {
         "vocab_size": len(SPECIAL + WORDS),
         "max_position_embeddings": 32,

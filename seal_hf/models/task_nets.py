@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import MODEL_MAPPING, PreTrainedModel
+from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedModel
 
 from ..adapters import LIBRARIES, library_of
-from ..nets.encoders import pool
+from ..nets.encoders import encoder_options, pool
 from ..nets.image_features import blank_images, reads_images, shared_size
 from ..utils.modules import evaluating
 
@@ -129,8 +129,30 @@ def encoder_for(task_net: PreTrainedModel, mode: str) -> PreTrainedModel | None:
             f"`loss_net_encoder` is 'separate', but AutoModel cannot load the encoder of {name} again. Register it: "
             f"AutoModel.register({type(encoder.config).__name__}, {type(encoder).__name__}); or use 'shared'."
         )
+    _check_copied(encoder, name)
     encoder.zero_grad()
     return encoder.float().requires_grad_(True)
+
+
+def _check_copied(encoder: PreTrainedModel, name: str) -> None:
+    """Raises ValueError for an encoder that AutoModel cannot build again, or that reads more than the input."""
+    refused = f"`loss_net_encoder` is 'separate', but the encoder of {name} "
+    if getattr(encoder.config, "is_encoder_decoder", False):
+        ids = torch.ones((1, 2), dtype=torch.long, device=encoder.device)
+        try:
+            with torch.no_grad(), evaluating(encoder):
+                encoder(input_ids=ids, attention_mask=torch.ones_like(ids))
+        except ValueError as error:
+            raise ValueError(f"{refused}does not run on the input alone: {error}. Use 'shared'.") from error
+    options = encoder_options(encoder.config)
+    try:
+        with torch.device("meta"):
+            AutoModel.from_config(AutoConfig.for_model(options.pop("model_type"), **options))
+    except (TypeError, ValueError, KeyError) as error:
+        raise ValueError(
+            f"{refused}cannot be built again from its configuration ({error}). Use 'shared', or energy_loss='ce', "
+            "which has no loss-net."
+        ) from error
 
 
 def _loaded_by_auto_model(config: Any) -> tuple[type, ...]:

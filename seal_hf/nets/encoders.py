@@ -187,6 +187,9 @@ def last_features(
         ValueError: the task-net returned no hidden states, or has more or fewer positions than its input.
     """
     states, name = getattr(outputs, "hidden_states", None), type(task_net).__name__
+    encoded = getattr(outputs, "encoder_last_hidden_state", None)  # of an encoder-decoder, such as T5
+    if not states and encoded is not None:
+        states = (encoded,)
     if not states:
         raise ValueError(
             f"A shared network (loss_net_encoder or cost_augmented_network) reads the task-net's hidden states, but "

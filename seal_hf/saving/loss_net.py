@@ -155,9 +155,12 @@ def _read_weights(loss_net: LossNet, folder: str | Path) -> dict[str, Tensor]:
         weights = LossNet.from_pretrained(path.parent, dtype=torch.float32, use_safetensors=True).state_dict()
     else:
         weights = load_file(path, device="cpu")
-    found, expected = (
-        {name: tuple(value.shape) for name, value in tensors.items()} for tensors in (weights, loss_net.state_dict())
-    )
+    ours = loss_net.state_dict()
+    named = {ours[name].data_ptr(): name for name in weights if name in ours}
+    for name in ours.keys() - weights.keys():  # a tied tensor is in the file once, under one of its names
+        if (twin := named.get(ours[name].data_ptr())) is not None and ours[twin].shape == ours[name].shape:
+            weights[name] = weights[twin]
+    found, expected = ({name: tuple(value.shape) for name, value in tensors.items()} for tensors in (weights, ours))
     wrong = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
     if wrong:
         details = (f"{name} is {found.get(name, 'absent')}, expected {expected.get(name, 'none')}" for name in wrong)

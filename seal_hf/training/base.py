@@ -142,8 +142,8 @@ class StructuredTrainer(Trainer):
         config: Any = self.model.config
         for name in ("decisions", "threshold") if num_training_steps > 0 else ():  # fitted for the untrained nets
             vars(config).pop(name, None)
-        if read := getattr(self.train_dataset, "inputs", None):
-            config.inputs = read
+        if isinstance(self.train_dataset, TensorRows) and self.train_dataset.inputs:
+            config.inputs = self.train_dataset.inputs
 
     # --- data --------------------------------------------------------------------------------------------------------
 
@@ -234,9 +234,10 @@ class StructuredTrainer(Trainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add what was metered in training. An evaluation has its own in its metrics."""
-        if "loss" in logs or "train_loss" in logs:  # during training, and once at its end
+        at_end = "total_flos" in logs  # `train_loss` is also a figure of `evaluate(..., metric_key_prefix="train")`
+        if "loss" in logs or at_end:
             self.meters.check()
-            logs |= self._log_facts(self.meters.drain(), at_end="train_loss" in logs)
+            logs |= self._log_facts(self.meters.drain(), at_end)
         super().log(logs, start_time)
 
     def _log_facts(self, facts: dict[str, float], at_end: bool) -> dict[str, float]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ from ..structures.sequences import IGNORED
 from ..structures.tag_schemes import given_types, scheme_of
 from ..structures.trees import has_trees
 from .decoding import PredictionDecoder
-from .evaluation import are_too_many, give_by_batch
+from .evaluation import are_too_many, give_by_batch, predicting
 
 logger = logging.get_logger(__name__)
 
@@ -76,7 +75,8 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
     elif isinstance(trainer.space, MultiLabelSpace) and is_fitted_by_batch(trainer, len(dataset), decoder):
         decisions = fit_threshold(trainer, dataset, decoder)
     else:
-        output = trainer.predict(dataset)
+        with predicting(trainer):
+            output = trainer.predict(dataset)
         if output.label_ids is None:
             raise ValueError("`dataset` has no labels: decisions are fitted on validation rows with labels.")
         logits, labels = first_output(output.predictions), first_output(output.label_ids)
@@ -155,7 +155,7 @@ def fit_tags(
 
 def predicted_tags(trainer: Any, dataset: Any, decoders: Sequence[str]) -> tuple[dict[str, Tags], Tags]:
     """Tag names at labelled positions: those of each decoder, from one pass over the rows, and gold."""
-    with _decoded_by(trainer, decoders):
+    with predicting(trainer, PredictionDecoder(trainer, decoders)):
         output = trainer.predict(dataset)
     if output.label_ids is None:
         raise ValueError("`dataset` has no labels: decisions are fitted on validation rows with labels.")
@@ -166,17 +166,6 @@ def predicted_tags(trainer: Any, dataset: Any, decoders: Sequence[str]) -> tuple
         return [names[row[counts]].tolist() for row, counts in zip(ids, labels != IGNORED, strict=True)]
 
     return {name: named(np.asarray(ids)) for name, ids in zip(decoders, arrays, strict=True)}, named(labels)
-
-
-@contextmanager
-def _decoded_by(trainer: Any, decoders: Sequence[str]) -> Iterator[None]:
-    """Inside, the trainer predicts tag ids, an array for each decoder, without metrics."""
-    before = trainer.preprocess_logits_for_metrics, trainer.compute_metrics
-    trainer.preprocess_logits_for_metrics, trainer.compute_metrics = PredictionDecoder(trainer, decoders), None
-    try:
-        yield
-    finally:
-        trainer.preprocess_logits_for_metrics, trainer.compute_metrics = before
 
 
 def every_row_has_a_label(dataset: Any) -> bool:

@@ -18,13 +18,14 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
     "fall": lambda t: 1.0 - t,
 }
 
+EVAL = "eval_"  # the Trainer's, of an evaluation's figures
 DEAD = 1e-6  # relative to the task loss's gradient norm
 GAIN, LARGEST_STEP, LARGEST_SHARE = 10.0, 0.1, 0.5  # share per alignment; largest rise in an epoch; largest share
 BLIND_SHARE = 0.1  # share of the pull in a run without evaluations
 REWARD_SHARE = 1.0  # with rewards
 
 
-def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
+def ruled_share(log_history: Iterable[Mapping[str, float]], prefix: str = EVAL) -> float:
     """λ1 by the rule, after a run's evaluations so far: a share of the task loss's pull at the logits, in [0, 0.5].
 
     Every evaluation measures the alignment a in [-1, 1]. It is the cosine, over the validation rows, between the pull
@@ -39,10 +40,11 @@ def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
     The rule is ours. It reads only the log, so a resumed run has the same share.
 
     Args:
-        log_history: of the Trainer's state. With several evaluation sets, the first counts.
+        log_history: of the Trainer's state.
+        prefix: of the figures of the evaluations that count, see [`prefix_of`].
     """
     share, lowest, epoch = 0.0, float("inf"), 0.0
-    for entry, prefix in _evaluations(log_history):
+    for entry in _evaluations(log_history, prefix):
         alignment, loss = entry[f"{prefix}{ALIGNMENT}"], entry[f"{prefix}loss"]
         if alignment < 0 or loss >= lowest:
             step = min(GAIN * alignment, LARGEST_STEP) * (entry["epoch"] - epoch)
@@ -51,22 +53,20 @@ def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
     return share
 
 
-def measured_pull(log_history: Iterable[Mapping[str, float]]) -> float:
+def measured_pull(log_history: Iterable[Mapping[str, float]], prefix: str = EVAL) -> float:
     """‖∂ task loss/∂ logits‖ / ‖∂ energy/∂ logits‖ over the validation rows of the last evaluation; 0 before one, and
     for an energy with a dead pull, as in [`balanced`]."""
-    pull = ([0.0] + [entry[f"{prefix}{PULL}"] for entry, prefix in _evaluations(log_history)])[-1]
+    pull = ([0.0] + [entry[f"{prefix}{PULL}"] for entry in _evaluations(log_history, prefix)])[-1]
     return pull if pull * DEAD < 1 else 0.0
 
 
-def _evaluations(log_history: Iterable[Mapping[str, float]]) -> Iterator[tuple[Mapping[str, float], str]]:
-    """The evaluations in a log, of the first evaluation set alone, and what its figures' names begin with."""
-    prefix = None
-    for entry in log_history:
-        if prefix is None:
-            found = (key for key in entry if key.startswith("eval_") and key.endswith(ALIGNMENT))
-            prefix = next((key.removesuffix(ALIGNMENT) for key in found), None)
-        if prefix is not None and f"{prefix}{ALIGNMENT}" in entry:
-            yield entry, prefix
+def _evaluations(log_history: Iterable[Mapping[str, float]], prefix: str) -> Iterator[Mapping[str, float]]:
+    return (entry for entry in log_history if f"{prefix}{ALIGNMENT}" in entry)
+
+
+def prefix_of(eval_dataset: Any) -> str:
+    """What the names of a trainer's evaluation figures begin with; of several evaluation sets, the first counts."""
+    return f"{EVAL}{next(iter(eval_dataset))}_" if isinstance(eval_dataset, dict) and eval_dataset else EVAL
 
 
 def is_ruled(args: Any, space: Any) -> bool:
@@ -126,10 +126,18 @@ class EnergyWeight:
             and that of the few others vanishes once they are learned. λ1 is then relative to the gradient's norm on
             validation rows, which the last evaluation measured, see [`measured_pull`]. The share is constant,
             `REWARD_SHARE`: the energy knows the reward, which the gold of few rows cannot confirm.
+        prefix: see [`prefix_of`].
     """
 
-    def __init__(self, args: Any, reduce: Callable[[Tensor], Tensor], ruled: bool, has_all_gold: bool = True):
-        self.args, self.reduce, self.ruled, self.has_all_gold = args, reduce, ruled, has_all_gold
+    def __init__(
+        self,
+        args: Any,
+        reduce: Callable[[Tensor], Tensor],
+        ruled: bool,
+        has_all_gold: bool = True,
+        prefix: str = EVAL,
+    ):
+        self.args, self.reduce, self.ruled, self.has_all_gold, self.prefix = args, reduce, ruled, has_all_gold, prefix
         self._share: float | None = None  # the rule's, since the last evaluation
         self._pull = 0.0  # as measured by it
 
@@ -139,13 +147,13 @@ class EnergyWeight:
             return self.args.fixed_energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
         if self._share is None:
             self._share = self._chosen(log_history)
-            self._pull = 0.0 if self.has_all_gold else measured_pull(log_history)
+            self._pull = 0.0 if self.has_all_gold else measured_pull(log_history, self.prefix)
         return self._share if self.has_all_gold or self._pull else 0.0
 
     def _chosen(self, log_history: Iterable[Mapping[str, float]]) -> float:
         if not self.has_all_gold:
             return REWARD_SHARE
-        return BLIND_SHARE if self.args.eval_strategy == "no" else ruled_share(log_history)
+        return BLIND_SHARE if self.args.eval_strategy == "no" else ruled_share(log_history, self.prefix)
 
     def evaluated(self) -> None:
         """Called after an evaluation: the share is computed anew."""

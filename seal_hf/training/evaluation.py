@@ -46,13 +46,28 @@ def scoring(trainer: Any, dataloader: DataLoader, description: str, order: Seque
 def give_by_batch(trainer: Any, dataset: Any, take: Callable) -> None:
     """Predict a data set, and pass each batch of logits and labels to `take`, as the Trainer's `batch_eval_metrics`
     does; no batch is kept. Without labels, `take` is not called."""
-    args = trainer.args
-    before = trainer.compute_metrics, args.batch_eval_metrics
-    trainer.compute_metrics, args.batch_eval_metrics = take, True
+    args, by_batch = trainer.args, trainer.args.batch_eval_metrics
+    with predicting(trainer):
+        trainer.compute_metrics, args.batch_eval_metrics = take, True
+        try:
+            trainer.evaluation_loop(trainer.get_test_dataloader(dataset), "Evaluation")
+        finally:
+            args.batch_eval_metrics = by_batch
+
+
+@contextmanager
+def predicting(trainer: Any, preprocess: Callable | None = None) -> Iterator[None]:
+    """Inside, the trainer predicts logits, or what `preprocess` makes of them: the user's own metrics,
+    `preprocess_logits_for_metrics` and `prediction_loss_only` are off."""
+    args, names = trainer.args, ("preprocess_logits_for_metrics", "compute_metrics")
+    before, loss_only = [getattr(trainer, name) for name in names], args.prediction_loss_only
+    trainer.preprocess_logits_for_metrics, trainer.compute_metrics = preprocess, None
+    args.prediction_loss_only = False
     try:
-        trainer.evaluation_loop(trainer.get_test_dataloader(dataset), "Evaluation")
+        yield
     finally:
-        trainer.compute_metrics, args.batch_eval_metrics = before
+        trainer.preprocess_logits_for_metrics, trainer.compute_metrics = before
+        args.prediction_loss_only = loss_only
 
 
 def are_too_many(trainer: Any, num_rows: int) -> bool:

@@ -120,7 +120,10 @@ def _learned_nothing(found: str, args: TrainingArguments) -> str:
 
 def _evaluations_within(args: Any, steps: int) -> int:
     """The number of evaluations in a run before its last step."""
+    at_start = int(args.eval_on_start)
     if args.eval_strategy == "steps":
         every = args.eval_steps if args.eval_steps >= 1 else max(1, math.ceil(args.eval_steps * steps))
-        return int((steps - 1) // every)
-    return steps if args.max_steps > 0 else math.ceil(args.num_train_epochs) - 1  # with max_steps, epochs are unknown
+        return at_start + int((steps - 1) // every)
+    if args.max_steps > 0:  # epochs are unknown
+        return steps
+    return at_start + math.ceil(args.num_train_epochs) - 1

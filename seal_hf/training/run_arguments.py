@@ -15,7 +15,8 @@ class GuardedArguments(TrainingArguments):
 
     Parameters that control an earlier run in the output folder:
         resume_from_checkpoint (`str`, optional): the folder of a checkpoint; `true`, the last complete one in the
-            output folder; or `last`, the same, but a run without checkpoints starts anew.
+            output folder; or `last`, the same, but a run without checkpoints starts anew. Programs read it; in Python
+            it is an argument of `train`, as with the Trainer.
         resume_changed (`bool`, default False): resume although arguments, rows or nets differ from those of the
             checkpoint's run, which are in its `_run.json`. Without it, such a resume is a ValueError.
         overwrite_output_dir (`bool`, default False): programs replace the run that the output folder holds. The

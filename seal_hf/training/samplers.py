@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from ..data.tensors.collators import TensorRows
+
 
 class WindowRepeatSampler(torch.utils.data.Sampler[int]):
     """A shuffled epoch in which every accumulation window comes `repeats` times in a row.
@@ -47,6 +49,11 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
         order = order.repeat(-(-num_windows * self.window // self.num_rows))[: num_windows * self.window]
         repeated = order.view(num_windows, 1, self.window).expand(-1, self.repeats, -1)
         yield from repeated.reshape(-1).tolist()
+
+
+def has_few_labels(rows: Any) -> bool:
+    """True for rows of which only the first have gold."""
+    return isinstance(rows, TensorRows) and rows.num_labelled is not None
 
 
 class EvenSampler(torch.utils.data.Sampler[int]):
