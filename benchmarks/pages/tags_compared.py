@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import text_screen
+
 from seal_hf.compare.methods.tags import BASELINES, LOSSES
-from seal_hf.compare.table import percent
+from seal_hf.compare.table import p_value, percent
 from seal_hf.energies import energies_of
 
 from . import runs
 from .comparisons import Compared
 from .markdown import bash, prose, section, table
 
-SCREEN = "twitter_pos_screen"
+SCREEN, ACCURACY = "twitter_pos_screen", "test_accuracy"
 FINALS = {  # comparison -> title of its section, and what the data are
     "twitter_pos_finals": (
         "The best pairs on parts of speech",
@@ -31,6 +34,10 @@ FINALS = {  # comparison -> title of its section, and what the data are
         "in BIO. At most 20 epochs.",
     ),
 }
+BESIDE = {
+    "figure": None,
+    "exact match": "test_exact_match",
+}  # of the energy beside a CRF; None: accuracy or F1 of spans
 
 
 def every_pair() -> list[str]:
@@ -69,4 +76,32 @@ def finals() -> list[str]:
     for name in runs.there(FINALS):
         title, about = FINALS[name]
         sections.append(section(title, f"{about} Every search has three trials.", *Compared(name, "tagging").blocks()))
-    return sections
+    return [*beside_a_crf(), *sections]
+
+
+def beside_a_crf() -> list[str]:
+    """What NCE adds to a CRF on each data set of the finals, and on their mean."""
+    rows: list[list[str]] = []
+    gains: dict[str, list[np.ndarray]] = {what: [] for what in BESIDE}
+    for name in runs.there(FINALS):
+        crf, ours = (runs.of_method(name, method) for method in ("crf", "crf_nce"))
+        seeds, main = sorted(crf.keys() & ours.keys()), "test_f1" if "test_f1" in next(iter(crf.values())) else ACCURACY
+        cells = [name.removesuffix("_finals"), "F1 of spans" if main != ACCURACY else "accuracy", str(len(seeds))]
+        for what, key in BESIDE.items():
+            gains[what].append(100 * np.array([ours[seed][key or main] - crf[seed][key or main] for seed in seeds]))
+            cells += [runs.figure({s: each[s] for s in seeds}, key or main) for each in (crf, ours)]
+            cells.append(str(runs.of_differences(gains[what][-1].tolist())))
+        rows.append(cells)
+    if len(rows) < 2:
+        return []
+    means = [text_screen.interval(by_set) for by_set in gains.values()]
+    over = [["", "", f"{one.mean:+.2f} [{one.low:+.2f}, {one.high:+.2f}], p = {p_value(one.p)}"] for one in means]
+    rows.append([f"mean of the {len(rows)}", "", "", *over[0], *over[1]])
+    head = ["data", "figure", "seeds", "CRF", "with NCE", "difference"]
+    about = prose("""
+        Does an energy add anything to a CRF, which already knows its neighbours? The runs are those of the next three
+        sections, where each method had three trials. Differences are paired by seed. The mean has a 95 % interval by a
+        bootstrap over data sets with seeds within. The gain is small on every set, and clear on none of them.""")
+    return [
+        section("An energy beside a CRF", about, table([*head, "CRF, exact match", "with NCE", "difference"], rows))
+    ]
