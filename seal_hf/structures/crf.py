@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from .sequences import IGNORED, at_least_float32, inverse_transform, pack, take, unpack
 
+TINY = {torch.float64: 1e-200, torch.float32: 1e-30}  # of a sum whose largest term may be 1; 1 / TINY is finite
 LOWEST = -1e30  # stands for -inf in sums, since the gradient of a sum of -inf alone would be NaN
 
 
@@ -36,24 +37,31 @@ def _prepare(
 
 
 def _messages(emissions: Tensor, transitions: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-    """The recursion of the forward algorithm.
+    """The recursion of the forward algorithm, by products with exp A: no tensor holds each transition of each row.
 
     Args:
-        emissions: (..., T, C).
-        transitions, start: (..., C, C) and (..., C), which broadcast.
+        emissions: (B, T, C), or (D, B, T, C) of D chains.
+        transitions, start: (C, C) and (C,), or (D, C, C) and (D, 1, C).
 
     Returns:
         for each position and tag, log Σ exp of the scores of all tags before it, with the transition to it but without
-        its own emission: (..., T, C). Their largest value is subtracted at each position, so that they stay small. What
-        was subtracted there: (..., T).
+        its own emission, as `emissions`. A number is subtracted at each position, so that they stay small. What was
+        subtracted there, (B, T) or (D, B, T). A tag that is less likely than the best by `TINY` counts as forbidden.
     """
-    message, messages, scales = start.expand_as(emissions[..., 0, :]), [], []
+    exact = torch.float32 if emissions.device.type == "mps" else torch.float64  # sums of small numbers; MPS has no more
+    tiny = TINY[exact]
+    top = transitions.detach().amax((-2, -1), keepdim=True)
+    weights = (transitions - top).to(exact).exp()
+    message = start.expand_as(emissions[..., 0, :])
+    messages, scales = [], [torch.zeros_like(message[..., :1])]
     for e in emissions.unbind(-2):
-        scale = message.detach().amax(-1, keepdim=True)
-        messages.append(message - scale)
-        scales.append(scale)
-        message = torch.logsumexp((messages[-1] + e).unsqueeze(-1) + transitions, dim=-2)
-    return torch.stack(messages, dim=-2), torch.cat(scales, dim=-1)
+        messages.append(message)
+        here = message + e
+        scale = here.detach().amax(-1, keepdim=True)
+        sums = (here - scale).to(exact).exp() @ weights
+        message = sums.clamp_min(tiny).log().to(here.dtype).masked_fill(sums < tiny, LOWEST)
+        scales.append(scale + top)
+    return torch.stack(messages, dim=-2), torch.cat(scales[:-1], dim=-1)
 
 
 def _log_z(messages: Tensor, scales: Tensor, emissions: Tensor, end: Tensor, mask: Tensor) -> Tensor:
@@ -103,7 +111,7 @@ def marginals(
     back = (packed.sum(1, keepdim=True) - 1 - places).clamp_min(0)  # (B, T): counted positions from the last
     messages, scales = _messages(  # of both directions at once: half as many steps
         torch.stack([emissions, take(emissions, back)]),
-        torch.stack([transitions, transitions.T]).unsqueeze(1),
+        torch.stack([transitions, transitions.T]),
         torch.stack([start, end]).unsqueeze(1),
     )
     p = torch.softmax(messages[0] + emissions + take(messages[1], back), dim=-1)
