@@ -67,6 +67,7 @@ class StructuredTrainer(Trainer):
     in_checkpoint = False  # True while one is saved
     weight_is_ruled = False  # True if evaluations choose λ1
     evaluated_batches = 0  # in the current evaluation
+    meters_energies = True  # in an evaluation
     frozen_encoder: FrozenEncoder | None = None  # the task-net's, with `freeze_encoder`
     loss_net_is_cached = False  # True if the features of the loss-net's own encoder are read from disk
     _given_space: OutputSpace | None = None

@@ -57,17 +57,17 @@ def give_by_batch(trainer: Any, dataset: Any, take: Callable) -> None:
 
 @contextmanager
 def predicting(trainer: Any, preprocess: Callable | None = None) -> Iterator[None]:
-    """Inside, the trainer predicts logits, or what `preprocess` makes of them: the user's own metrics,
-    `preprocess_logits_for_metrics` and `prediction_loss_only` are off."""
-    args, names = trainer.args, ("preprocess_logits_for_metrics", "compute_metrics")
-    before, loss_only = [getattr(trainer, name) for name in names], args.prediction_loss_only
-    trainer.preprocess_logits_for_metrics, trainer.compute_metrics = preprocess, None
-    args.prediction_loss_only = False
+    """Inside, the trainer predicts logits, or what `preprocess` makes of them, and nothing else: metrics, energies, the
+    user's `preprocess_logits_for_metrics` and `prediction_loss_only` are off."""
+    wanted = {"preprocess_logits_for_metrics": preprocess, "compute_metrics": None, "meters_energies": False}
+    before, loss_only = {name: getattr(trainer, name) for name in wanted}, trainer.args.prediction_loss_only
+    vars(trainer).update(wanted)
+    trainer.args.prediction_loss_only = False
     try:
         yield
     finally:
-        trainer.preprocess_logits_for_metrics, trainer.compute_metrics = before
-        args.prediction_loss_only = loss_only
+        vars(trainer).update(before)
+        trainer.args.prediction_loss_only = loss_only
 
 
 def are_too_many(trainer: Any, num_rows: int) -> bool:

@@ -91,7 +91,7 @@ class TwoNets:
         """Meter the energies of output and gold, the direction of the energy's pull, and how often the energy and the
         task-net's own probability prefer gold to a fresh sample."""
         trainer = self.trainer
-        if trainer.loss_net is None:
+        if trainer.loss_net is None or not trainer.meters_energies:
             return
         trainer.evaluated_batches += 1
         with in_evaluation(trainer.loss_net):
