@@ -97,6 +97,16 @@ def test_log_prob_is_a_distribution_over_all_masks(logits):
     torch.testing.assert_close(log_p.exp(), torch.where(MASKS.bool(), p, 1 - p).prod(-1).prod(-1))
 
 
+def test_log_prob_of_a_large_confident_mask_does_not_cancel():
+    """Against the same sums in float64."""
+    generator = torch.Generator().manual_seed(0)
+    z = 30 * (torch.rand(1, 256, 256, generator=generator) > 0.5).float() - 15
+    y = (z > 0).float().repeat(2, 1, 1)
+    y[1, :3, :3] = 1 - y[1, :3, :3]
+    exact = (y.double() * z.double() - torch.nn.functional.softplus(z.double())).sum((1, 2))
+    torch.testing.assert_close(SPACE.log_prob(z, y.unsqueeze(0))[0].double(), exact, rtol=0, atol=1e-4)
+
+
 @pytest.mark.parametrize("space", [SPACE, coherent("patches"), coherent("patches", 3, 0.0)], ids=["pixels", "ε", "ε=0"])
 def test_pixels_that_do_not_count_do_not_matter(logits, space):
     mask = torch.tensor([[True, False], [True, True]]).expand(3, -1, -1)

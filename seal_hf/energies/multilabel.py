@@ -15,7 +15,7 @@ from .base import Energy, of_shape
 
 
 class LabelEnergy(Energy):
-    """E(x, y) = - Σ_i y_i b_iᵀ T(x) - global term(y)
+    """E(x, y) = - Σ_i y_i b_iᵀ T(x) + global term(y)
 
     Tables have one row per label; a sparse label set reads only the rows of its labels.
 

@@ -67,7 +67,8 @@ class NCE(Ranking):
 
         s(y) = -E(x, y) - log P_N(y | x) + α Δ(y, y*),     L_E as in `ranking`
 
-    The gold is in the denominator: it is one of the K + 1 candidates among which it must be recognised.
+    The gold is in the denominator: it is one of the K + 1 candidates among which it must be recognised. (The sum of the
+    printed Eq. 8 begins at the first sample.)
 
     With `distinct_samples` a structure is in the row once, however often it was drawn. P_N is then replaced by the
     probability 1 - (1 - P_N)^K that it is among K draws (the inclusion probability of Horvitz & Thompson 1952; a good

@@ -183,7 +183,7 @@ class CostAugmentedInference(Extension):
             self.learner.apply()
         if leaf is None:
             return loss.new_zeros(())
-        gradient = leaf.grad.nan_to_num(0, 0, 0)  # after an fp16 overflow F is not updated, and A gets no gradient
+        gradient = leaf.grad.nan_to_num(0, 0, 0)  # after an fp16 overflow F is not updated
         return ((features - features.detach()) * (gradient * (num_batches / unit))).sum()
 
     @torch.no_grad()

@@ -75,7 +75,8 @@ class SealForTokenClassification(SealModel):
         Returns:
             N tensors of probabilities (T_i, C), on the CPU, and N lists of T_i tag names; for `inputs` probabilities
             (B, T, C) and tag ids (B, T). A probability is that of a tag at a position, under the distribution that the
-            decoder follows: a softmax, or the marginals of a chain, which are 0 outside `mask`.
+            decoder follows: a softmax, or the marginals of a chain, which are 0 outside `mask`. Those of
+            `unique_roles` are the scheme's: it only restricts the decided sequence.
 
         Raises:
             ValueError: there are neither words nor inputs, a required mask is missing, or the decoder is unknown.

@@ -302,7 +302,8 @@ class OutputSpace(ABC):
 
     @abstractmethod
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Quality s(ŷ, y) of candidates `y_hat` (B, S, ...) against gold `y` (B, ...): (B, S), in [0, 1], 1 is best."""
+        """Quality s(ŷ, y) of candidates `y_hat` (B, S, ...) against gold `y` (B, ...): (B, S), in [0, 1], 1 is best.
+        A reward may take its place; a space's `agreement`, from which costs are computed, is always that with gold."""
 
     @abstractmethod
     def cost(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:

@@ -110,10 +110,13 @@ class BinaryMaskSpace(PixelSpace):
         return mixed_odds(log_odds(logits, gold.shape[-2:]), gold, share)
 
     def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Σ_i y_i z_i - softplus(z_i) over the pixels that count, under independent pixels: (B, S)."""
+        """Σ_i y_i z_i - softplus(z_i) over the pixels that count, under independent pixels: (B, S).
+
+        These sums would cancel. With the likeliest mask m it is Σ_i (y_i - m_i) z_i - softplus(-|z_i|).
+        """
         z = log_odds(logits, y.shape[-2:])
-        constant = counted(F.softplus(z), mask).sum((1, 2)).unsqueeze(1)  # (B, 1)
-        return _dot(y, counted(z, mask)) - constant
+        likeliest = counted(F.softplus(-z.abs()), mask).sum((1, 2)).unsqueeze(1)  # (B, 1), its -log P
+        return _dot(y - (z > 0).to(y.dtype).unsqueeze(1), counted(z, mask)) - likeliest
 
     def log_patches(self, logits: Tensor, y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         z = log_odds(logits, y.shape[-2:]).unsqueeze(1)

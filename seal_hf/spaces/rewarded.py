@@ -176,7 +176,8 @@ class Rewarded(OutputSpace):
     def expecting(self, weight: float, num_samples: int) -> None:
         """Add to the task loss of each row without gold `weight` times - E[reward(y)], y drawn from the task-net. This
         is posterior regularisation by the expected violation of rules, 1 - reward. Its gradient is estimated by
-        `num_samples` K samples, with the mean reward of the other K - 1 as the baseline of each (Kool et al. 2019).
+        `num_samples` K samples, with the mean reward of the other K - 1 as the baseline of each (Kool et al. 2019). The
+        rule `rates`, by which a row's reward depends on the whole batch, is taken as if the batch's rate were constant.
 
         Raises:
             ValueError: K < 2.

@@ -5,7 +5,8 @@ counted positions may have holes; the others affect no value and no gradient her
 
 The task-net's own distribution P, from which candidates come, is the one that it decodes by. If each tag is decided by
 itself, P is the softmax of the logits at every position. With a CRF, P is its chain. If decoding stays within the tags'
-scheme, P is restricted to the valid sequences, with a sum of 1 again: a chain with forbidden transitions. A chain runs
+scheme, P is restricted to the valid sequences, with a sum of 1 again: a chain with forbidden transitions. The decoder
+`unique_roles` has this P too: that core roles do not repeat is a constraint on the decided sequence alone. A chain runs
 over the positions that count, which it knows from the batch (`of`, `counting`); without them all count.
 """
 

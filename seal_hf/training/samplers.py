@@ -22,11 +22,12 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
         window: rows per window.
         repeats: n_F.
         seed: the order of epoch e depends on `seed + e` alone.
+        num_labelled: as for [`EvenSampler`], whose order the windows then follow.
     """
 
-    def __init__(self, num_rows: int, window: int, repeats: int, seed: int):
+    def __init__(self, num_rows: int, window: int, repeats: int, seed: int, num_labelled: int | None = None):
         self.num_rows, self.window, self.repeats, self.seed = num_rows, window, repeats, seed
-        self.epoch = 0
+        self.num_labelled, self.epoch = num_labelled, 0
 
     @classmethod
     def of_trainer(cls, trainer: Any, dataset: Any) -> WindowRepeatSampler:
@@ -34,7 +35,8 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
         args = trainer.args
         window = trainer._train_batch_size * args.gradient_accumulation_steps * args.world_size
         seed = args.data_seed if args.data_seed is not None else args.seed
-        return cls(len(dataset), window, args.batch_repeats, seed)
+        few = dataset.num_labelled if has_few_labels(dataset) else None
+        return cls(len(dataset), window, args.batch_repeats, seed, few)
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
@@ -44,7 +46,10 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.seed + self.epoch)
-        order = torch.randperm(self.num_rows, generator=generator)
+        if self.num_labelled is None:
+            order = torch.randperm(self.num_rows, generator=generator)
+        else:
+            order = evenly(self.num_labelled, self.num_rows, generator)
         num_windows = -(-self.num_rows // self.window)
         order = order.repeat(-(-num_windows * self.window // self.num_rows))[: num_windows * self.window]
         repeated = order.view(num_windows, 1, self.window).expand(-1, self.repeats, -1)
@@ -84,10 +89,14 @@ class EvenSampler(torch.utils.data.Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.seed + self.epoch)
-        steps = torch.arange(self.num_rows + 1) * self.num_labelled // self.num_rows
-        is_labelled = steps.diff() > 0  # (N,)
-        order = torch.empty(self.num_rows, dtype=torch.long)
-        order[is_labelled] = torch.randperm(self.num_labelled, generator=generator)
-        others = self.num_rows - self.num_labelled
-        order[~is_labelled] = self.num_labelled + torch.randperm(others, generator=generator)
-        yield from order.tolist()
+        yield from evenly(self.num_labelled, self.num_rows, generator).tolist()
+
+
+def evenly(num_labelled: int, num_rows: int, generator: torch.Generator) -> torch.Tensor:
+    """A random order of N rows, (N,), in which the labelled ones, the first, are spread evenly."""
+    steps = torch.arange(num_rows + 1) * num_labelled // num_rows
+    is_labelled = steps.diff() > 0  # (N,)
+    order = torch.empty(num_rows, dtype=torch.long)
+    order[is_labelled] = torch.randperm(num_labelled, generator=generator)
+    order[~is_labelled] = num_labelled + torch.randperm(num_rows - num_labelled, generator=generator)
+    return order
