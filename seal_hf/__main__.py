@@ -11,7 +11,7 @@ from .cli.programs import run_program
 from .utils.messages import did_you_mean
 
 COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
-    "predict": ("seal_hf.cli.predict:main", "apply a saved model to new data: labels, tags or masks"),
+    "predict": ("seal_hf.cli.predict:main", "apply a saved model to new data: labels, tags, trees or masks"),
     "evaluate": ("seal_hf.cli.evaluate:main", "measure a saved model on labelled data"),
     "export": ("seal_hf.cli.export:main", "write a saved model as an ONNX file"),
     "train mlc": ("seal_hf.cli.train.mlc:main", "label sets, with a loss-net or without"),

@@ -162,17 +162,21 @@ def test_a_folder_of_other_things_is_never_replaced(saved, images):
     (images / "mine/thesis.tex").write_text("all of it")
     (images / "file").write_text("all of it")
     (images / "folder.png").mkdir()
+    (images / "data").mkdir()
+    shutil.copytree(images / "new", images / "data/images")
     for output, message in (
         ("mine", "a folder that would be replaced as a whole, but it holds thesis.tex"),
         ("new", "it holds the images of"),
         (".", "it holds the images of"),
+        ("data/images", "it holds the images of"),
+        ("data/masks", "it holds the images of"),
         ("file", "a file. Give another name"),
         ("folder.png", "a folder. Give another name"),
     ):
         with pytest.raises(ValueError, match=message):
             run(
                 saved.path,
-                images / "new" if output != "folder.png" else images / "new/img_00.png",
+                images / {"folder.png": "new/img_00.png"}.get(output, "data" if "data" in output else "new"),
                 images / output,
                 "--overwrite",
             )
@@ -228,6 +232,33 @@ def test_black_and_white_masks_are_read_as_foreground(saved, tmp_path, capsys):
     results = json.loads((tmp_path / "out.json").read_text())
     expected = mask_metrics(saved.probabilities, (masks == 255).astype(int), THRESHOLD)["mean_iou"]
     assert results["figures"]["mean_iou"] == pytest.approx(expected, abs=1e-12) and "255 is read as foreground" in said
+
+
+def test_what_255_meant_in_training_holds_for_other_masks(saved, tmp_path, capsys):
+    """Background with a border that does not count, by a net that was trained on masks of 0, 1 and 255."""
+    shutil.copytree(saved.path, tmp_path / "model")
+    config = json.loads((tmp_path / "model/config.json").read_text())
+    config["inputs"] = {"foreground": 1}
+    (tmp_path / "model/config.json").write_text(json.dumps(config))
+    masks = np.zeros_like(saved.data.masks)
+    masks[:, :2] = 255
+    np.savez(tmp_path / "test.npz", images=saved.data.images, masks=masks)
+    evaluated(capsys, str(tmp_path / "model"), tmp_path / "test.npz", "--output", str(tmp_path / "out.json"))
+    expected = mask_metrics(saved.probabilities, masks, THRESHOLD)
+    assert json.loads((tmp_path / "out.json").read_text())["figures"] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "one", [np.zeros((16, 16, 3), np.uint8), np.zeros((16, 16), np.uint8), "a.png", Image.new("L", (4, 4))]
+)
+def test_a_single_image_is_not_taken_for_many(saved, one):
+    nets = SealForSegmentation.from_pretrained(saved.path)
+    with pytest.raises(ValueError, match="`images` is a single image.* Give a list"):
+        nets.predict(one)
+    if isinstance(one, np.ndarray):
+        assert len(nets.predict([one])[1]) == 1
+    with pytest.raises(ValueError, match=r"place 0: the image has shape \(8, 8, 2\)"):
+        nets.predict([np.zeros((8, 8, 2), np.uint8)])
 
 
 # --- mistakes --------------------------------------------------------------------------------------------------------

@@ -107,6 +107,46 @@ def test_masks_that_mark_their_object_in_two_ways_are_noticed(tmp_path):
     assert not any("no 1" in note for note in load_masks(str(tmp_path)).notes)
 
 
+def test_an_object_that_train_marks_by_255_and_test_by_1_is_refused(tmp_path):
+    _, masks = pictures(8)
+    write_npz(tmp_path / "d", masks=masks * 255)
+    with pytest.raises(
+        DataError, match="no mask of train holds a 1, but masks of test and validation do.*write it as 1"
+    ):
+        load_masks(str(tmp_path / "d"))
+
+
+def test_the_model_learns_what_255_means(tmp_path):
+    images, masks = pictures(8)
+    for kind, (given, foreground) in enumerate(((masks * 255, 255), (np.where(masks, 1, 255), 1), (masks, None))):
+        np.savez(tmp_path / f"{kind}.npz", images=images, masks=given.astype(np.uint8))
+        assert load_masks(str(tmp_path / f"{kind}.npz")).train.inputs.get("foreground") == foreground
+
+
+def test_an_alpha_channel_that_says_nothing_is_no_obstacle(tmp_path):
+    images, masks = pictures(8)
+    plain = write_folder(tmp_path / "plain", images, masks)
+    layers = np.stack([masks] * 3 + [np.full_like(masks, 255)], -1)
+    write_folder(tmp_path / "alpha", images, layers)
+    found = [load_masks(str(tmp_path / name)) for name in ("plain", "alpha")]
+    assert plain is None and np.array_equal(found[0].train.masks, found[1].train.masks)
+
+
+def test_a_folder_of_pictures_that_names_no_split_is_refused(tmp_path):
+    images, masks = pictures(8)
+    for name in ("training", "evaluation", "testing"):
+        write_folder(tmp_path / name, images, masks)
+    with pytest.raises(DataError, match="evaluation: the name is not that of a split, but it has images/ and masks/"):
+        load_masks(str(tmp_path))
+
+
+def test_hidden_files_are_no_images(tmp_path):
+    images, masks = pictures(12)
+    write_folder(tmp_path, images, masks)
+    (tmp_path / "images/._000.png").write_bytes(b"of macOS")
+    assert sum(len(split) for split in (lambda d: (d.train, d.validation, d.test))(load_masks(str(tmp_path)))) == 12
+
+
 def change(images=None, masks=None, **others):
     return {name: array for name, array in {"images": images, "masks": masks, **others}.items() if array is not None}
 

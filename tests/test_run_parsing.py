@@ -114,6 +114,17 @@ def test_predict_writes_brackets_that_evaluate_measures(trained, tmp_path, capsy
     said = [json.loads(line) if line.startswith("{") else line for line in capsys.readouterr().out.splitlines()]
     assert said == lines
 
+    (tmp_path / "split").mkdir()
+    for split, trees in (("train", gold[:2]), ("test", gold)):
+        (tmp_path / "split" / f"{split}.mrg").write_text("".join(f"( {tree} )\n" for tree in trees), encoding="utf-8")
+    capsys.readouterr()
+    whole = tmp_path / "whole.json"
+    evaluate.main(
+        ["--model", str(folder), "--input", str(tmp_path / "split"), "--device", "cpu", "--output", str(whole)]
+    )
+    assert "of its 2 files, those of the test are read" in capsys.readouterr().err
+    assert json.loads(whole.read_text())["figures"] == found["figures"]
+
     (tmp_path / "bad.mrg").write_text(f"{gold[0]}\n(S (NN a)\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"bad\.mrg, line 2: the tree that begins here is not closed"):
         evaluate.main(["--model", str(folder), "--input", str(tmp_path / "bad.mrg")])

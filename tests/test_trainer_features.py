@@ -112,6 +112,18 @@ def test_patience_counts_from_the_first_change_of_the_figure():
         assert without_gain(values, greater) == count
 
 
+@pytest.mark.parametrize(("figures", "best"), [([0, 0, 0], 3), ([0, 0, 0.2, 0.2], 3), ([0.5, 0.5, 0.4, 0.4], 2)])
+def test_of_equal_figures_from_the_beginning_the_latest_is_the_best(figures, best, tmp_path):
+    found = iter(figures)
+    options = dict(eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True, greater_is_better=True)
+    options |= dict(metric_for_best_model="figure", num_train_epochs=len(figures))
+    trainer, _ = tiny_run.make(tmp_path, "ce", **options)
+    trainer.compute_metrics = lambda _: {"figure": next(found)}
+    trainer.train()
+    epochs = {entry["step"]: entry["epoch"] for entry in trainer.state.log_history if "eval_figure" in entry}
+    assert epochs[int(trainer.state.best_model_checkpoint.rpartition("-")[2])] == best
+
+
 def test_each_trial_of_a_search_is_a_run_of_its_own_with_its_values(tmp_path):
     """Three trials, the third with the values of the first, against trainers that are given them as arguments."""
     optuna = pytest.importorskip("optuna")

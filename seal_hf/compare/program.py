@@ -41,6 +41,7 @@ from ..utils.messages import did_you_mean
 from .identity import EVERY_RUN
 from .kinds import KINDS, REWARDED, Figures, Kind
 from .methods.base import CONSTANT, Method, Methods, of_recipe, own_keys
+from .methods.masks import OF_TWO_CLASSES
 from .page import write_page
 from .runner import Comparison
 from .runs import LOST, METHOD, Runs, origin, read_identity, read_settings, write_json
@@ -101,6 +102,8 @@ def check_metric(file: Path, settings: Mapping[str, Any], metric: str) -> None:
 def check_names(names: Sequence[str], kind: Kind, data: Any) -> None:
     """Raises ValueError for a method of another kind of output, or one that these data do not suit."""
     for name in names:
+        if name in OF_TWO_CLASSES and name not in kind.methods and kind.word == "segmentation":
+            raise ValueError(f"method {name!r} needs masks of two classes; {data.name} has more.")
         others = [other.word for other in (*KINDS.values(), *REWARDED.values()) if name in other.methods]
         if name not in kind.methods and others:
             raise ValueError(

@@ -24,12 +24,14 @@ def files_by_stem(folder: Path) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     for file in sorted(folder.iterdir()):
+        if file.name.startswith("."):  # such as those that macOS writes beside each file
+            continue
         if file.suffix.lower() in IMAGE_SUFFIXES:
             other = found.setdefault(file.stem, file)
             if other is not file:
                 raise DataError(
-                    f"{file}: {other.name} beside it has the same name apart from the suffix, but this name matches an "
-                    "image with its mask. Remove or rename one of them."
+                    f"{file}: {other.name} beside it has the same name apart from the suffix, but this name says which "
+                    "mask belongs to an image. Remove or rename one of them."
                 )
         elif (mimetypes.guess_type(file.name)[0] or "").startswith("image/"):
             raise DataError(
@@ -37,7 +39,9 @@ def files_by_stem(folder: Path) -> dict[str, Path]:
                 f"{', '.join(IMAGE_SUFFIXES)}, masks to .png."
             )
     if not found:
-        raise DataError(f"{folder}: no images. Give at least one of type {', '.join(IMAGE_SUFFIXES)}.")
+        below = [each.name for each in sorted(folder.iterdir()) if each.is_dir()]
+        hint = f" {below[0]}/ in it is not read: put images/ and masks/ below each split." if below else ""
+        raise DataError(f"{folder}: no images. Give at least one of type {', '.join(IMAGE_SUFFIXES)}.{hint}")
     return found
 
 
@@ -45,13 +49,21 @@ def pixels(image: Any) -> np.ndarray:
     """The pixels of a file, a PIL image, nested lists, or a cell with a file's bytes or path. Values other than 8 bits
     per channel stay unchanged; a later check rejects them."""
     image = _opened_cell(image)
-    if not hasattr(image, "convert"):
+    if not hasattr(image, "convert"):  # no PIL image
         values = _array(image)
         whole = values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() <= 255
         return values.astype(np.uint8) if whole else values
+    image = _upright(image)
     if image.mode in ("1", "LA"):
         return np.asarray(image.convert("L"))
     return np.asarray(image if image.mode[0] in "LIF" else image.convert("RGB"))
+
+
+def _upright(image: Any) -> Any:
+    """A PIL image turned as its EXIF data say; that of a file is already."""
+    from PIL import ImageOps
+
+    return ImageOps.exif_transpose(image)
 
 
 def mask_values(mask: Any) -> np.ndarray:
@@ -87,11 +99,22 @@ def as_rgb(image: np.ndarray, where: str) -> np.ndarray:
     if image.dtype != np.uint8 or image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)):
         raise DataError(
             f"{where}: the image has shape {image.shape} and type {image.dtype}; expected uint8 (H, W, 3), values "
-            "from 0 to 255. Convert it: for values in [0, 1], (255 * image).round().astype(np.uint8)."
+            f"from 0 to 255.{_conversion(image)}"
         )
     if image.ndim == 2 or image.shape[2] == 1:
         image = np.repeat(image.reshape(*image.shape[:2], 1), 3, 2)
     return image[..., :3]
+
+
+def _conversion(image: np.ndarray) -> str:
+    """What makes an image of such an array, for messages."""
+    if image.ndim == 3 and image.shape[0] in (1, 3, 4):
+        return " Move the channels behind: image.transpose(1, 2, 0)."
+    if image.ndim not in (2, 3) or image.dtype.kind not in "iuf":
+        return ""
+    if image.dtype.kind == "f":
+        return " For values in [0, 1]: (255 * image).round().astype(np.uint8)."
+    return f" For {8 * image.itemsize} bits per channel: (image / {np.iinfo(image.dtype).max} * 255).astype(np.uint8)."
 
 
 def opened(file: Path, content: bytes | None = None) -> Any:

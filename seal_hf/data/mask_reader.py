@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,16 @@ class SegmentationSplit:
         """A split of some rows."""
         origins = None if self.origins is None else self.origins.take(rows)
         return SegmentationSplit(self.images[rows], self.masks[rows], origins, self.inputs)
+
+
+def _check_foreground(splits: dict[str, SegmentationSplit], source: str) -> None:
+    """Raises DataError if masks of two classes have an object in some splits, but none in train."""
+    with_object = [split for split, rows in splits.items() if (rows.masks == 1).any()]
+    if "train" in splits and with_object and "train" not in with_object:
+        raise DataError(
+            f"{source}: no mask of train holds a 1, but masks of {' and '.join(with_object)} do. If the object is "
+            f"{IGNORE} in some splits and 1 in others, write it as 1 in all."
+        )
 
 
 class MaskReader:
@@ -127,6 +137,9 @@ class MaskReader:
         total = sum(len(rows) for rows in splits.values())
         if len(names) == 2:
             self._settle_binary([rows.masks for rows in splits.values()], total)
+            _check_foreground(splits, source)
+            for rows in splits.values():
+                rows.inputs = self.values.inputs
         else:
             self._count_classes(splits, names)
         if self.one_channel:
@@ -149,6 +162,8 @@ class MaskReader:
     def _settle_binary(self, masks: list[np.ndarray], total: int) -> None:
         """Settle the meaning of 255 in masks of two classes, and note it."""
         marked = self.values.marks_objects and self.seen.pixels[IGNORE] and not self.seen.pixels[1]
+        if self.values.marks_objects and self.seen.pixels[IGNORE]:
+            self.values = replace(self.values, foreground=IGNORE if marked else 1)
         if marked:
             for part in masks:
                 part[part == IGNORE] = 1

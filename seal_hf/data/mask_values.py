@@ -31,10 +31,13 @@ class MaskValues:
             object by 255.
         reduce_labels: 0 does not count, and every other value v is the class v - 1, as `do_reduce_labels` of image
             processors.
+        foreground: of two classes, 1 if 255 did not count in the training masks, 255 if it was the object; None if they
+            held no 255.
     """
 
     ignore_index: int | None = None
     reduce_labels: bool = False
+    foreground: int | None = None
 
     @classmethod
     def of_inputs(cls, inputs: Mapping[str, Any]) -> MaskValues:
@@ -44,12 +47,13 @@ class MaskValues:
             ValueError: a value is of the wrong kind; configs may come from anyone.
         """
         ignored, reduced = inputs.get("ignore_index"), inputs.get("reduce_labels", False)
-        if not isinstance(ignored, int | None) or not isinstance(reduced, bool):
+        foreground = inputs.get("foreground")
+        if not isinstance(ignored, int | None) or not isinstance(reduced, bool) or foreground not in (None, 1, IGNORE):
             raise ValueError(
-                f"`config.inputs` has ignore_index {ignored!r} and reduce_labels {reduced!r}; expected a whole number "
-                "and true or false."
+                f"`config.inputs` has ignore_index {ignored!r}, reduce_labels {reduced!r} and foreground "
+                f"{foreground!r}; expected a whole number, true or false, and 1 or {IGNORE}."
             )
-        return cls(ignored, reduced)
+        return cls(ignored, reduced, foreground)
 
     @property
     def marks_objects(self) -> bool:
@@ -69,6 +73,8 @@ class MaskValues:
         """
         if mask.dtype.kind not in "biuf":
             raise DataError(f"{where}: the mask holds values of type {mask.dtype}; expected class ids, whole numbers.")
+        if mask.ndim == 3 and mask.shape[2] in (2, 4) and (mask[..., -1] == mask.flat[-1]).all():
+            mask = mask[..., :-1]  # an alpha channel that says nothing
         if mask.ndim == 3 and (mask == mask[..., :1]).all():
             mask = mask[..., 0]
         if mask.ndim != 2:
@@ -79,6 +85,10 @@ class MaskValues:
         counts = ~np.isin(mask, (IGNORE,) if self.ignore_index is None else (IGNORE, self.ignore_index))
         known = mask[counts]
         wrong = known[(known < 0) | (known > IGNORE) | (known != np.floor(known))]
+        if wrong.size and wrong.flat[0] > IGNORE and set(np.unique(known).tolist()) == {0, wrong.flat[0]}:
+            raise DataError(
+                f"{where}: the mask holds only 0 and {wrong.flat[0]}. If that is the object, write it as 1 or {IGNORE}."
+            )
         if wrong.size:
             raise DataError(
                 f"{where}: {wrong.size} of {mask.size} values of the mask, such as {wrong.flat[0]}, are not class ids: "

@@ -208,6 +208,11 @@ def _read_path(path: Path, reader: MaskReader) -> dict[str, SegmentationSplit]:
     folders: dict[str, Path] = {}
     for folder in sorted(path.iterdir()):
         split = split_of(folder.name) if (folder / "images").is_dir() else None
+        if split is None and (folder / "images").is_dir() and (folder / "masks").is_dir():
+            raise DataError(
+                f"{folder}: the name is not that of a split, but it has images/ and masks/. Call it train, validation "
+                "or test, or move it elsewhere."
+            )
         if split in folders:
             raise DataError(
                 f"{folder}: {folders[split].name}/ beside it is already the {split} split. Give one folder per split, "

@@ -64,28 +64,36 @@ def mask_ious(probabilities: np.ndarray, labels: np.ndarray, grid: np.ndarray = 
     return found
 
 
+def right_pixels(probabilities: np.ndarray, labels: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """How many pixels of one image (H, W) are decided as in its labels, at each of G ascending thresholds: (G,)."""
+    places = np.searchsorted(grid, np.asarray(probabilities, dtype=np.float64), side="right")
+    hits, false = (_at_least(places[labels == value], len(grid)) for value in (1, 0))
+    return hits + (labels == 0).sum() - false
+
+
 def _at_least(places: np.ndarray, size: int) -> np.ndarray:
     """How many pixels reach each of `size` thresholds, if `places` says how many thresholds each pixel reaches."""
     return np.bincount(places, minlength=size + 1)[::-1].cumsum()[::-1][1:]
 
 
-def mask_compute_metrics(eval_prediction: Any) -> dict[str, float]:
+def mask_compute_metrics(eval_prediction: Any, num_classes: int | None = None) -> dict[str, float]:
     """`Trainer(compute_metrics=mask_compute_metrics)`: for two classes the metrics of [`mask_metrics`] at 0.5, for
     several those of [`class_mask_metrics`].
 
     Args:
         eval_prediction: has `.predictions` and `.label_ids` (N, H, W). Predictions are logits (N, 2, h, w), (N, 1, h,
             w) or log-odds (N, H, W) of two classes; or logits (N, C, h, w) of several; or decided class ids (N, H, W),
-            integers, as with `SealTrainer(decode_predictions=True)`; or a tuple that starts with one of these. Class
-            ids are of two classes if all of them and all labels are 0 or 1. Logits of another size are resized
-            bilinearly.
+            integers, as with `SealTrainer(decode_predictions=True)`; or a tuple that starts with one of these. Logits
+            of another size are resized bilinearly.
+        num_classes: of class ids; default: two, if all of them and all labels are 0 or 1.
 
     Raises:
         ValueError: as these metrics.
     """
     labels, predictions = first_output(eval_prediction.label_ids), first_output(eval_prediction.predictions)
     decided = predictions.dtype.kind in "iu"
-    if decided and np.isin(predictions, (0, 1)).all() and np.isin(labels, (0, 1, IGNORE)).all():
+    both = decided and np.isin(predictions, (0, 1)).all() and np.isin(labels, (0, 1, IGNORE)).all()
+    if both and num_classes in (None, 2):
         return mask_metrics(predictions, labels)
     if decided or (predictions.ndim == 4 and predictions.shape[1] > 2):
         return class_mask_metrics(class_masks(predictions, labels.shape[1:]), labels)

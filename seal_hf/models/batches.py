@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor
@@ -14,7 +13,7 @@ from torch.nn import functional as F
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from ..data import DataError
-from ..data.image_files import pixels, resized
+from ..data.image_files import as_rgb, pixels, resized
 from ..data.tensors.collators import TensorRows, padding_id
 from ..data.tensors.crops import pixel_scaling
 from ..data.tensors.length_order import longest_first
@@ -120,6 +119,10 @@ def image_batches(
     Raises:
         DataError: an entry is not an image.
     """
+    if isinstance(images, str | Path) or hasattr(images, "convert") or getattr(images, "ndim", 4) < 4:
+        raise DataError(
+            "`images` is a single image, or an array that may be one. Give a list of images, also for one: [image]."
+        )
     scaling = {"mean": 0.0, "std": 1.0, "flip_channels": False} | pixel_scaling(processor)
     mean, std = (torch.as_tensor(scaling[name], dtype=torch.float32).view(-1, 1, 1) for name in ("mean", "std"))
     size = dict(processor.size) if getattr(processor, "do_resize", False) else None
@@ -131,13 +134,7 @@ def image_batches(
     batch: list[Tensor] = []
     sizes: list[tuple[int, int]] = []
     for place, image in enumerate(images):
-        array = pixels(Path(image) if isinstance(image, str) else image)
-        if array.dtype != np.uint8 or array.ndim not in (2, 3):
-            raise DataError(
-                f"`images`, place {place}: shape {array.shape} and type {array.dtype}; expected uint8 (H, W, 3), "
-                "values from 0 to 255."
-            )
-        array = np.repeat(array[..., None], 3, 2) if array.ndim == 2 else array[..., :3]
+        array = as_rgb(pixels(Path(image) if isinstance(image, str) else image), f"`images`, place {place}")
         height, width = array.shape[:2]
         if size is not None and (height, width) != (size["height"], size["width"]):
             array = resized(array, (size["height"], size["width"]))

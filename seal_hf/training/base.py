@@ -31,6 +31,7 @@ from .evaluation import scored_by, scoring
 from .hints import hint_at
 from .label_parts import see_labels
 from .meters import Meters, contrasts
+from .patience import logged, unchanged
 from .run_record import contents
 
 logger = logging.get_logger(__name__)
@@ -227,7 +228,10 @@ class StructuredTrainer(Trainer):
         return longest_first(eval_dataset) or super()._get_eval_sampler(eval_dataset)
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
-        """As the Trainer's; an unknown metric is a ValueError that lists the known ones."""
+        """As the Trainer's, but while all figures are equal, such as an F1 of 0, the latest is the best. An unknown
+        metric is a ValueError that lists the known ones."""
+        if unchanged(logged(self.args, self.state)):
+            self.state.best_metric = None
         try:
             return super()._determine_best_metric(metrics, trial)
         except KeyError as error:

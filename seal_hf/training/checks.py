@@ -329,7 +329,7 @@ def check_best_metric(args: TrainingArguments, compute_metrics: Callable | None,
     figures = () if compute_metrics is None else getattr(compute_metrics, "figures", None)
     if wanted is None or figures is None or args.eval_strategy == "no":
         return
-    known = [*figures, *OF_EVALUATION]
+    known = [*figures, *(OF_EVALUATION if getattr(args, "energy_loss", "") != CROSS_ENTROPY else OF_EVALUATION[:1])]
     if isinstance(eval_dataset, dict):
         known = [f"{name}_{figure}" for name in eval_dataset for figure in known]
     found = wanted.removeprefix("eval_")

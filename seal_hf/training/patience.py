@@ -48,9 +48,19 @@ class Patience(EarlyStoppingCallback):
             )
 
     def _count(self, args: Any, state: Any) -> None:
-        key = f"eval_{args.metric_for_best_model.removeprefix('eval_')}"
-        values = [entry[key] for entry in state.log_history if key in entry]
+        values = logged(args, state)
         self.early_stopping_patience_counter = without_gain(values, args.greater_is_better)
+
+
+def logged(args: Any, state: Any) -> list[float]:
+    """The figure that chooses the best checkpoint, at each evaluation so far."""
+    key = f"eval_{(args.metric_for_best_model or '').removeprefix('eval_')}"
+    return [entry[key] for entry in state.log_history if key in entry]
+
+
+def unchanged(values: Sequence[float]) -> bool:
+    """True for several values that are all equal."""
+    return len(values) > 1 and all(value == values[0] for value in values)
 
 
 def without_gain(values: Sequence[float], greater_is_better: bool) -> int:

@@ -33,7 +33,8 @@ def check_mask_output(output: Path, names: Sequence[str], source: Path, alone: b
     if output.suffix == ".png" and (len(names) > 1 or not alone):
         why = f"of {len(names)} images" if len(names) > 1 else "with probabilities or energies"
         raise DataError(f"`output` is {str(output)!r}, but masks {why} are several files. Give a folder.")
-    if output.resolve() in (source.resolve(), *source.resolve().parents):
+    read = [source.resolve(), *((source / name).resolve() for name in ("images", "masks"))]
+    if output.resolve() in (*read, *read[0].parents):
         raise DataError(f"`output` is {str(output)!r}, but it holds the images of {source}. Give another folder.")
     if output.exists() and output.is_dir() == (output.suffix == ".png"):
         raise DataError(f"`output` is {str(output)!r}, a {'folder' if output.is_dir() else 'file'}. Give another name.")

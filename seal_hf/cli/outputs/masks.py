@@ -23,7 +23,7 @@ from ...data.inputs.base import Chunk, Reader
 from ...data.inputs.images import pictures_of
 from ...data.mask_values import MaskValues
 from ...inference.decisions import MaskDecisions
-from ...metrics.masks import mask_metrics
+from ...metrics.masks import mask_ious, right_pixels
 from ...metrics.multilabel import DEFAULT_GRID
 from ...models import SealForSegmentation
 from ...models.batches import image_batches
@@ -140,16 +140,14 @@ class BinaryMaskOutput(MaskOutput):
         decoder = decisions.decoder if options.decoder is None else options.decoder
         if not options.refit:
             cuts[decoder] = decisions.cut(decoder)
-        places = np.array(DEFAULT_GRID if options.refit else [*cuts.values()])  # (K,)
+        places = np.unique(DEFAULT_GRID if options.refit else [*cuts.values()])  # (K,) ascending
         ious: list[np.ndarray] = []
         right, counted = np.zeros(len(places)), 0
         for chunk in with_progress(reader, self.rows_per_chunk):
             for (p, _), gold in zip(self.predicted(chunk.inputs), chunk.gold, strict=True):
-                figures = [mask_metrics(p[None], gold[None], cut) for cut in places]
-                pixels = int((gold != IGNORE).sum())
-                ious.append(np.array([each["mean_iou"] for each in figures]))
-                right += pixels * np.array([each["pixel_accuracy"] for each in figures])
-                counted += pixels
+                ious.append(mask_ious(p[None], gold[None], places)[:, 0])
+                right += right_pixels(p, gold, places)
+                counted += int((gold != IGNORE).sum())
         if options.refit:
             decisions = MaskDecisions.of_ious(np.transpose(ious), decoder=options.decoder)
             decoder, cuts = decisions.decoder, {name: decisions.cut(name) for name in decisions.names}

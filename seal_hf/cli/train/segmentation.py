@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial, update_wrapper
 from typing import Any
 
 from ...data import MaskDataArguments, SegmentationData, load_masks
@@ -97,13 +99,19 @@ def make_trainer(data: SegmentationData, arguments: Arguments, train_on: Any = l
         training,
         train_dataset=rows,
         eval_dataset=splits["eval"],
-        compute_metrics=mask_compute_metrics,
+        compute_metrics=metrics_of(data),
         callbacks=arguments.callbacks,
         processing_class=processor,
         decode_predictions=isinstance(model.space, MaskSpace),  # an id for each pixel, not C logits
         **options,
     )
     return Prepared(trainer, splits)
+
+
+def metrics_of(data: SegmentationData) -> Callable:
+    """[`mask_compute_metrics`] for the data's number of classes."""
+    found = partial(mask_compute_metrics, num_classes=len(data.label_names))
+    return update_wrapper(found, mask_compute_metrics)
 
 
 def close(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> dict[str, float]:

@@ -99,7 +99,7 @@ class Pictures:
     def _marks_objects(self) -> bool:
         """True if 255 is the foreground: in masks of two classes none of which holds a 1, as in black-and-white
         files."""
-        may = self.num_classes == 2 and self.values.marks_objects
+        may = self.num_classes == 2 and self.values.marks_objects and self.values.foreground != 1
         if not may or any((mask == 1).any() for _, mask in self._read()):
             return False
         self.notes.append("no mask holds a 1: 255 is read as foreground.")

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from ..common import DataError
+from ..given import split_of
 from ..trees import TREE_FILES, TreeFile, tree_files
 from .base import Chunk
 from .words import Sentence
@@ -59,12 +60,24 @@ class TreeSentences:
 
     def __iter__(self) -> Iterator[Sentence]:
         found = False
-        for file in tree_files(self.path):
+        for file in self._files():
             for sentence in self._sentences(file):
                 found = True
                 yield sentence
         if not found:
             raise DataError(f"{self.path}: no tree. Give at least one.")
+
+    def _files(self) -> Iterator[TreeFile]:
+        """All files; with gold, of a folder whose files are named by splits, those of the test."""
+        files = tree_files(self.path)
+        if not self.gold or self.path.is_file():
+            return files
+        every = list(files)
+        of_test = [file for file in every if split_of(file.name) == "test"]
+        note = f"the folder names splits: of its {len(every)} files, those of the test are read."
+        if of_test and len(of_test) < len(every) and note not in self.notes:
+            self.notes.append(note)
+        return iter(of_test or every)
 
     def _sentences(self, file: TreeFile) -> Iterator[Sentence]:
         for tree in file.trees():
