@@ -38,6 +38,9 @@ ROOMS = {  # room of the package -> title in the reference, in the order of the 
 }
 
 
+TRAINER_METHODS = ("train", "evaluate", "infer", "fit_decisions", "save_model")
+
+
 def write(docs: Path) -> None:
     """Everything that is generated, under `docs`."""
     reference = docs / "reference/generated"
@@ -153,7 +156,11 @@ def directive(name: str) -> list[str]:
     if name.endswith("TrainingArguments"):
         return [f"**`{name}`**: [its arguments](arguments.md#{name.lower()}).", ""]
     kind = "autoclass" if isinstance(found, type) else "autofunction"
-    return ["```{eval-rst}", f".. {kind}:: seal_hf.{name}", "```", ""]
+    members: list[str] = []
+    if name.endswith("Trainer"):  # its other methods are the Trainer's hooks
+        shown = [method for method in TRAINER_METHODS if hasattr(found, method)]
+        members = ["   :no-members:", "", *(f"   .. automethod:: {method}" for method in shown)]
+    return ["```{eval-rst}", f".. {kind}:: seal_hf.{name}", *members, "```", ""]
 
 
 def as_rst(app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:

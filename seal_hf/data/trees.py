@@ -71,9 +71,7 @@ def load_trees(
         source = str(dataset)
         path = find_data(source, data_dir, (), "toy_trees")
         if path is None:
-            raise DataError(
-                f"{source}: no such file or folder, and trees are not read from the Hub. Give a file, a folder or a .zip."
-            )
+            raise DataError(f"{source}: no such file or folder, and trees are not read from the Hub. Give a file.")
         name, files = path.stem, list(tree_files(path))
         splits = {split: _rows(part) for split, part in _by_name(files, source, notes).items()}
         if set(splits) == {"all"}:
