@@ -13,12 +13,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tiny_tags
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tiny_models import LABELLED, LABELS, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
-from seal_hf import FCNConfig, FCNForSemanticSegmentation, LossNet, MLPForMultiLabel, SealForMultiLabel
+from seal_hf import (
+    FCNConfig,
+    FCNForSemanticSegmentation,
+    LossNet,
+    MLPForMultiLabel,
+    SealForMultiLabel,
+    SealForTokenClassification,
+)
 from seal_hf.data.common import Scaling
 from seal_hf.nets.encoders import ENCODER_MODES
 from seal_hf.spaces import SPARSE_FROM
@@ -257,6 +265,27 @@ def biases(seal):
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_crf_is_no_surprise(tmp_path):
+    """transformers reports keys that it does not know; of a CRF they are known, others are still reported."""
+    said = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    nets, _ = tiny_tags.nets("bert", tmp_path, crf=True)
+    logging.getLogger("transformers").addHandler(handler)
+    try:
+        for extra in (None, "other.weight"):
+            nets.save_pretrained(tmp_path / "saved")
+            if extra:
+                file = tmp_path / "saved/model.safetensors"
+                save_file({**load_file(file), extra: torch.zeros(1)}, file, metadata={"format": "pt"})
+            said.clear()
+            again = SealForTokenClassification.from_pretrained(tmp_path / "saved")
+            assert torch.equal(again.task_net.crf.transitions, nets.task_net.crf.transitions)
+            assert any("crf.transitions" in text for text in said) == bool(extra)
+    finally:
+        logging.getLogger("transformers").removeHandler(handler)
 
 
 def test_a_saved_loss_net_keeps_its_encoder_and_number_of_labels(bert, tmp_path, caplog):

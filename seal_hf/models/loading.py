@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +19,38 @@ from .labels import label_maps
 
 if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
+
+
+class _Report(logging.Filter):
+    """Holds what transformers logs about the keys of a file. It calls the weights of a CRF unexpected, which are read
+    after the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        self.records.append(record)
+        return False
+
+    def judge(self, found: Mapping[str, Any]) -> None:
+        """Forget what was logged if the weights of a CRF are all that it is about."""
+        unexpected = found["unexpected_keys"]
+        others = found["missing_keys"] or found["mismatched_keys"] or found.get("error_msgs")
+        if unexpected and not others and all(key.startswith("crf.") for key in unexpected):
+            self.records.clear()
+
+
+@contextmanager
+def _without_report_of_crf() -> Iterator[_Report]:
+    logger, report = logging.getLogger(PreTrainedModel.__module__), _Report()
+    logger.addFilter(report)
+    try:
+        yield report
+    finally:
+        logger.removeFilter(report)
+        for record in report.records:
+            logger.handle(record)
 
 
 def load_task_net(
@@ -36,7 +71,10 @@ def load_task_net(
     if find_adapter_config_file(name, **hub) is None:
         if quantization is not None:
             kwargs["quantization_config"] = quantized(quantization, auto_class, name, kwargs["dtype"], **hub)
-        return auto_class.from_pretrained(name, **kwargs, output_loading_info=True)
+        with _without_report_of_crf() as report:
+            found = auto_class.from_pretrained(name, **kwargs, output_loading_info=True)
+            report.judge(found[1])
+        return found
     said = read_decisions(name, hub)
     if quantization is not None:
         raise ValueError(
