@@ -110,7 +110,7 @@ def _conversion(image: np.ndarray) -> str:
     """What makes an image of such an array, for messages."""
     if image.ndim == 3 and image.shape[0] in (1, 3, 4):
         return " Move the channels behind: image.transpose(1, 2, 0)."
-    if image.ndim not in (2, 3) or image.dtype.kind not in "iuf":
+    if image.ndim not in (2, 3) or image.dtype.kind not in "iuf" or image.dtype == np.uint8:
         return ""
     if image.dtype.kind == "f":
         return " For values in [0, 1]: (255 * image).round().astype(np.uint8)."
