@@ -366,7 +366,7 @@ def test_an_adapter_takes_the_place_of_a_plain_net_in_shards(mode, base, rows, t
     plain.save_pretrained(tmp_path / "run", max_shard_size="20KB")
     assert len(list((tmp_path / "run").glob("model-*.safetensors"))) > 1
     nets(base, mode).save_pretrained(tmp_path / "run", adapter_export="adapter")
-    assert not list((tmp_path / "run").glob("model*")) and not (tmp_path / "run" / "config.json").exists()
+    assert not list((tmp_path / "run").glob("model[.-]*")) and not (tmp_path / "run" / "config.json").exists()
 
 
 def test_training_forgets_the_threshold_of_a_saved_adapter(mode, base, rows, tmp_path):

@@ -159,6 +159,7 @@ def test_a_predicate_is_shown_as_the_encoder_allows():
     configs = [None, tiny_config("bert", type_vocab_size=2), tiny_config("roberta", type_vocab_size=1)]
     found = [tokenize_words(dataset, tokenizer, config=config) for config in [*configs, tiny_config("distilbert")]]
     assert [rows.inputs["predicate_marker"] for rows in found] == ["token_type", "token_type", "segment", "segment"]
+    assert ["token_type_ids" in rows.batch([0]) for rows in found] == [True, True, False, False]
 
 
 def test_encoders_and_tokenizers_that_do_not_fit_are_refused():

@@ -189,7 +189,10 @@ def tokenize_words(
             "`max_length` if the encoder allows it, or cut them: `truncation=True` (--truncation true)."
         )
     counts = {f"num_{name}": sum(encoded[f"num_{name}"][:]) for name in ("cut", "unknown")}
-    encoded = encoded.remove_columns([name for name in encoded.column_names if name.startswith("num_")])
+    unread = ["token_type_ids"] if _token_types(config) < 2 else []
+    encoded = encoded.remove_columns(
+        [name for name in encoded.column_names if name.startswith("num_") or name in unread]
+    )
     padding = {**PADDING, "input_ids": padding_id(tokenizer)}
     rows = WordRows(encoded, {name: padding[name] for name in encoded.column_names}, _lengths(dataset), **counts)
     rows.inputs = {"predicate_marker": marker} if marker else None
