@@ -79,6 +79,8 @@ def roles() -> str:
     names = ("test_f1", "test_core_role_violations")
     figures = {title: f"{name}{runs.SCHEME}" for title, name in zip(("F1", "repeated roles"), names, strict=True)}
     figures["F1, roles unique at decoding"] = "test_f1_unique_roles"
+    baselines = {"srl_ewt_ce": "cross-entropy", "srl_ewt_crf": "the CRF"}
+    found = tables.names("srl_ewt_*", "srl_ewt_ce")
     return page(
         "Semantic roles",
         prose("""
@@ -90,7 +92,9 @@ def roles() -> str:
             repeated core roles (`--decoder unique_roles`), which every run compares too."""),
         prose(READ),
         prose(MINILM),
-        section("Results", _rows("srl_ewt_*", "srl_ewt_ce", figures), beside("srl")),
+        section(
+            "Results", tables.table_of(found, figures, baselines, figures["F1"]), tables.commands(found), beside("srl")
+        ),
     )
 
 
