@@ -52,6 +52,12 @@ def test_rules_of_tags_and_masks_are_checked_on_embedded_data(tmp_path, capsys):
     assert "10 labelled and 0 unlabelled rows" in text and "their areas have no share in common" in text
 
 
+@pytest.mark.parametrize("words", [[], ["--help"], ["check", "--help"]])
+def test_help_is_the_usage(words, capsys):
+    main(words)
+    assert capsys.readouterr().out.startswith("usage: seal-hf rules check RULES.yaml")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -373,3 +373,16 @@ def test_the_default_objective_of_a_search_is_the_loss_without_energies(tmp_path
         space = lambda trial: {"learning_rate": trial.suggest_float("learning_rate", 1e-3, 1e-2)}  # noqa: E731
         best = trainer.hyperparameter_search(space, n_trials=1, backend="optuna")
         assert best.objective == pytest.approx(seen[-1][expected])
+
+
+def test_an_evaluation_with_the_prefix_train_takes_nothing_from_the_log(tmp_path):
+    """Under cross-entropy `loss` and `task_loss` of a log are the same mean over its steps."""
+
+    class Evaluates(TrainerCallback):
+        def on_epoch_end(self, *args, **kwargs):
+            trainer.evaluate(trainer.train_dataset, metric_key_prefix="train")
+
+    trainer, _ = tiny_run.make(tmp_path, "ce", callbacks=[Evaluates()], logging_steps=4, num_train_epochs=2)
+    trainer.train()
+    logged = [(entry["loss"], entry["task_loss"]) for entry in trainer.state.log_history if "task_loss" in entry]
+    assert len(logged) == 3 and all(loss == pytest.approx(task_loss, rel=1e-4) for loss, task_loss in logged)

@@ -172,6 +172,7 @@ def test_encoders_that_cannot_be_copied_are_refused_by_name(tmp_path):
     t5 = AutoModelForSequenceClassification.from_config(T5Config(**sizes, decoder_start_token_id=0, **LABELLED))
     with pytest.raises(ValueError, match="T5ForSequenceClassification does not run on the input alone.*Use 'shared'"):
         SealForMultiLabel.from_task_net(t5, loss_net_encoder="separate")
+    assert SealForMultiLabel.from_task_net(t5, loss_net_encoder="shared").loss_net.encoder is None
     sizes = {"d_model": 16, "d_head": 8, "n_head": 2, "d_inner": 16, "block_sizes": [1], "vocab_size": 12}
     funnel = AutoModelForSequenceClassification.from_config(FunnelConfig(**sizes, **LABELLED))
     with pytest.raises(ValueError, match="FunnelForSequenceClassification cannot be built again.*energy_loss='ce'"):

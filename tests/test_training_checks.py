@@ -1,6 +1,7 @@
 """What is refused before a run begins, or at its first step: each mistake gives one error that names it and what to do.
 Nothing is trained or written then."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -318,6 +319,13 @@ def test_a_metric_that_no_evaluation_gives_is_refused_before_training(metric, co
     with pytest.raises(ValueError, match=f"`metric_for_best_model` {message}"):
         trainer.train()
     assert trainer.state.global_step == 0
+
+
+def test_without_a_loss_net_no_figure_of_energies_chooses_the_checkpoint(tmp_path):
+    for loss in ("ce", "nce"):
+        trainer, _ = tiny_run.make(tmp_path, loss, metric_for_best_model="energy_auc", **BEST)
+        with pytest.raises(ValueError, match="'energy_auc', which no evaluation") if loss == "ce" else nullcontext():
+            trainer.train()
 
 
 def test_a_metric_of_several_evaluations_has_the_name_of_its_data_set(tmp_path):

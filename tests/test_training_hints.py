@@ -40,6 +40,11 @@ from seal_hf.training.hints import hint_after, hint_of_collapse, hint_of_one_tag
             "the run has 1 evaluation ",
         ),
         ({"loss": "nce", "energy_weight": None, "eval_strategy": "steps", "eval_steps": 8}, None),
+        (
+            {"loss": "nce", "energy_weight": None, "eval_strategy": "epoch", "num_train_epochs": 2, "batch": 6}
+            | {"eval_on_start": True},
+            None,
+        ),
         ({"loss": "nce"}, None),
         ({"energy_weight": None}, None),
     ],

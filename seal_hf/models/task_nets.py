@@ -156,7 +156,7 @@ def _check_copied(encoder: PreTrainedModel, name: str) -> None:
 
 
 def _loaded_by_auto_model(config: Any) -> tuple[type, ...]:
-    """The classes as which AutoModel may load the weights of such a config; T5's encoder alone is none of them."""
+    """The classes as which AutoModel may load the weights of such a config; T5's encoder alone is not among them."""
     if type(config) not in MODEL_MAPPING:
         return ()
     found: Any = MODEL_MAPPING[type(config)]
