@@ -34,10 +34,16 @@ FINALS = {  # comparison -> title of its section, and what the data are
         "in BIO. At most 20 epochs.",
     ),
 }
+MINILM = {
+    "twitter_pos_minilm": ("Parts of speech with MiniLM", "Twitter POS."),
+    "wnut17_minilm": ("Named entities with MiniLM", "WNUT-17, the first 2,000 of 3,394 training sentences."),
+    "conll2000_minilm": ("Chunks with MiniLM", "CoNLL-2000, 2,000 training sentences as above."),
+}
+NETS = {"BiLSTM": FINALS, "MiniLM": MINILM}
 BESIDE = {
     "figure": None,
     "exact match": "test_exact_match",
-}  # of the energy beside a CRF; None: accuracy or F1 of spans
+}  # columns of an energy beside a CRF; None: that of the data
 
 
 def every_pair() -> list[str]:
@@ -71,37 +77,50 @@ def _cell(row: Any) -> str:
 
 
 def finals() -> list[str]:
-    """A section for each comparison of the best pairs that has runs."""
+    """What NCE adds to a CRF, and a section for each comparison of the best pairs that has runs."""
     sections = []
     for name in runs.there(FINALS):
         title, about = FINALS[name]
         sections.append(section(title, f"{about} Every search has three trials.", *Compared(name, "tagging").blocks()))
+    for name in runs.there(MINILM):
+        title, about = MINILM[name]
+        sections.append(section(title, f"{about} {OF_MINILM}", *Compared(name, "tagging").blocks()))
     return [*beside_a_crf(), *sections]
 
 
+OF_MINILM = "Five epochs at most; every method has its first settings and λ1 = 0.1."
+
+
 def beside_a_crf() -> list[str]:
-    """What NCE adds to a CRF on each data set of the finals, and on their mean."""
+    """What NCE adds to a CRF on each data set, and on the mean of those with the same task-net."""
+    rows = [row for net, names in NETS.items() for row in _gains(net, runs.there(names))]
+    if not rows:
+        return []
+    about = prose("""
+        Does an energy add anything to a CRF, which already knows its neighbours? The runs are those of the next
+        sections. Differences are paired by seed. A mean has a 95 % interval by a bootstrap over data sets with seeds
+        within. The gain is small on every set, and clear on none of them.""")
+    head = ["task-net", "data", "figure", "seeds", "CRF", "with NCE", "difference"]
+    return [
+        section("An energy beside a CRF", about, table([*head, "CRF, exact match", "with NCE", "difference"], rows))
+    ]
+
+
+def _gains(net: str, names: list[str]) -> list[list[str]]:
+    """A row per comparison, and one for the mean of several."""
     rows: list[list[str]] = []
     gains: dict[str, list[np.ndarray]] = {what: [] for what in BESIDE}
-    for name in runs.there(FINALS):
+    for name in names:
         crf, ours = (runs.of_method(name, method) for method in ("crf", "crf_nce"))
         seeds, main = sorted(crf.keys() & ours.keys()), "test_f1" if "test_f1" in next(iter(crf.values())) else ACCURACY
-        cells = [name.removesuffix("_finals"), "F1 of spans" if main != ACCURACY else "accuracy", str(len(seeds))]
+        cells = [net, name.rpartition("_")[0], "F1 of spans" if main != ACCURACY else "accuracy", str(len(seeds))]
         for what, key in BESIDE.items():
             gains[what].append(100 * np.array([ours[seed][key or main] - crf[seed][key or main] for seed in seeds]))
             cells += [runs.figure({s: each[s] for s in seeds}, key or main) for each in (crf, ours)]
             cells.append(str(runs.of_differences(gains[what][-1].tolist())))
         rows.append(cells)
-    if len(rows) < 2:
-        return []
-    means = [text_screen.interval(by_set) for by_set in gains.values()]
-    over = [["", "", f"{one.mean:+.2f} [{one.low:+.2f}, {one.high:+.2f}], p = {p_value(one.p)}"] for one in means]
-    rows.append([f"mean of the {len(rows)}", "", "", *over[0], *over[1]])
-    head = ["data", "figure", "seeds", "CRF", "with NCE", "difference"]
-    about = prose("""
-        Does an energy add anything to a CRF, which already knows its neighbours? The runs are those of the next three
-        sections, where each method had three trials. Differences are paired by seed. The mean has a 95 % interval by a
-        bootstrap over data sets with seeds within. The gain is small on every set, and clear on none of them.""")
-    return [
-        section("An energy beside a CRF", about, table([*head, "CRF, exact match", "with NCE", "difference"], rows))
-    ]
+    if len(rows) > 1:
+        means = [text_screen.interval(by_set) for by_set in gains.values()]
+        over = [["", "", f"{one.mean:+.2f} [{one.low:+.2f}, {one.high:+.2f}], p = {p_value(one.p)}"] for one in means]
+        rows.append([net, f"mean of the {len(rows)}", "", "", *over[0], *over[1]])
+    return rows
