@@ -320,6 +320,14 @@ def test_an_optimizer_with_modes_is_in_that_of_training_in_every_forward(tmp_pat
     torch.testing.assert_close(*ends)
 
 
+def test_an_optimizer_with_the_loss_nets_parameters_is_refused(tmp_path):
+    nets, rows = tiny_run.model(), TensorRows(tiny_run.table())
+    optimizer = torch.optim.SGD(nets.parameters(), lr=0.01)
+    trainer = SealTrainer(nets, tiny_run.arguments(tmp_path), train_dataset=rows, optimizers=(optimizer, None))
+    with pytest.raises(ValueError, match=r"`optimizers` has an optimizer with parameters of the loss-net"):
+        trainer.train()
+
+
 def test_a_window_that_ends_in_no_step_has_no_phase_of_the_loss_net_beside_that_of_the_step(tmp_path):
     """Of a stream, whose length is unknown, the Trainer takes the gradients of the last window into the next epoch."""
     for rows, sizes in ((tiny_run.table(10).to_iterable_dataset(), [4, 4, 4, 4]), (tiny_run.table(10), [4, 1, 4, 1])):

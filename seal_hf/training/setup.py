@@ -107,7 +107,11 @@ def made_extensions(trainer: Any) -> list[Extension]:
 
 
 def loss_net_learner(trainer: Any, num_training_steps: int) -> Learner:
-    """Prepare the trainer's loss-net for a run of `num_training_steps` task-net updates, and make its learner."""
+    """Prepare the trainer's loss-net for a run of `num_training_steps` task-net updates, and make its learner.
+
+    Raises:
+        ValueError: the task-net's optimizer, which the user gave, has parameters of the loss-net.
+    """
     loss_net, args, accelerator = trainer.loss_net, trainer.args, trainer.accelerator
     if args.loss_net_gradient_checkpointing:
         enable_gradient_checkpointing(loss_net.encoder)
@@ -117,4 +121,11 @@ def loss_net_learner(trainer: Any, num_training_steps: int) -> Learner:
     kinds = wanted_extensions(args, trainer.energy_loss, trainer.space)
     loss_net.differentiate_twice(any(kind.differentiates_twice for kind in kinds))
     with loss_net.active(training=True):
-        return Learner.of_loss_net(loss_net, accelerator, args, num_training_steps)
+        learner = Learner.of_loss_net(loss_net, accelerator, args, num_training_steps)
+    theirs = {id(parameter) for group in trainer.optimizer.param_groups for parameter in group["params"]}
+    if any(id(parameter) in theirs for parameter in learner.parameters):
+        raise ValueError(
+            "`optimizers` has an optimizer with parameters of the loss-net, which has its own optimizer. Give it the "
+            "task-net's parameters alone: task_net.parameters()."
+        )
+    return learner
