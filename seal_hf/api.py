@@ -1,4 +1,4 @@
-"""What `import seal_hf` offers: the names of all rooms that users import. Nothing in the package imports it."""
+"""What `import seal_hf` offers: the names of all rooms that users import. No room imports it."""
 
 from .data import (
     DataError,

@@ -48,7 +48,7 @@ from .training.forwards import PhaseMeters, TwoNets
 from .training.frozen import cache_features
 from .training.launchers import check_launcher
 from .training.rows import check_rows
-from .training.samplers import EvenSampler, WindowRepeatSampler, has_few_labels
+from .training.samplers import WindowRepeatSampler, has_few_labels
 from .training.setup import loss_net_learner, made_extensions, made_space, own_loss, prepare_net, prepare_run
 from .training.task_nets import with_loss_net
 from .training.window import Window
@@ -354,11 +354,9 @@ class SealTrainer(StructuredTrainer):
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         train_dataset = self.train_dataset if train_dataset is None else train_dataset
-        repeats = self.args.batch_repeats > 1
-        if not repeats and not has_few_labels(train_dataset):
+        if self.args.batch_repeats == 1 and not has_few_labels(train_dataset):
             return super()._get_train_sampler(train_dataset)
-        kind: Any = WindowRepeatSampler if repeats else EvenSampler
-        sampler = kind.of_trainer(self, train_dataset)
+        sampler = WindowRepeatSampler.of_trainer(self, train_dataset)
         tell_epochs(self, sampler)
         return sampler
 

@@ -109,10 +109,10 @@ def test_the_pair_hessian_of_tags(name):
 def test_counts_of_labels_and_tags():
     labels = (np.random.default_rng(0).uniform(size=(30, 4)) > 0.6).astype(float)
     labels[:, 3] = 0
-    pmi, correlation = label_pmi(labels, 0.5), label_correlation(labels)
+    pmi, correlation = label_pmi(labels), label_correlation(labels)
     for i, j in itertools.product(range(4), repeat=2):
         both, expected = (labels[:, i] * labels[:, j]).sum(), labels[:, i].sum() * labels[:, j].sum() / 30
-        assert math.isclose(pmi[i, j], math.log((both + 0.5) / (expected + 0.5)), abs_tol=1e-12)
+        assert math.isclose(pmi[i, j], math.log((both + 1) / (expected + 1)), abs_tol=1e-12)
     assert np.allclose(correlation[:3, :3], np.corrcoef(labels[:, :3].T)) and not correlation[3].any()
     bigrams = tag_bigrams([[0, 1, 1, 2], [2], [0, 1]], 3)
     assert bigrams.tolist() == [[0, 2, 0], [0, 1, 1], [0, 0, 0]]

@@ -19,8 +19,8 @@ from seal_hf import (
     TagSequenceSpace,
     TensorRows,
 )
-from seal_hf.energies import ENERGIES
-from seal_hf.energies.multilabel import LabelEnergy, MultiLabelEnergy
+from seal_hf.energies import ENERGIES, LabelEnergy, MultiLabelEnergy
+from seal_hf.energies.base import Energy
 from seal_hf.energy_losses import NCE, Margin, Ranking, RegressionS
 from seal_hf.reports import run_card
 from seal_hf.spaces import RewardTagSpace
@@ -179,12 +179,70 @@ def test_losses_of_another_shape_are_named(monkeypatch, tmp_path):
         def __call__(self, energies, candidates):
             return energies
 
+    @dataclass
+    class EachTerm(Ranking):
+        def task_term(self, energies, cost=None):
+            return energies
+
     monkeypatch.setitem(TASK_LOSSES, "each", EachLabel)
     monkeypatch.setitem(ENERGY_LOSSES, "candidates", EachCandidate)
+    monkeypatch.setitem(ENERGY_LOSSES, "terms", EachTerm)
     with pytest.raises(ValueError, match=r"`per_example` gave \(16, \d\); expected \(B,\), the loss of each row"):
         trainer_of(tmp_path / "a", "nce", task_loss="each").train()
     with pytest.raises(ValueError, match=r"The energy loss gave \(16, \d+\); expected a scalar"):
         trainer_of(tmp_path / "b", "candidates").train()
+    with pytest.raises(ValueError, match=r"`task_term` gave \(16, 1\); expected a scalar"):
+        trainer_of(tmp_path / "c", "terms").train()
+
+
+def test_an_energy_that_names_no_space_is_one_of_none(monkeypatch):
+    class Spaceless(Energy):
+        pass
+
+    monkeypatch.setitem(ENERGIES, "spaceless", Spaceless)
+    with pytest.raises(
+        ValueError, match="`energy` is 'spaceless'; for multi_label outputs it must be one of multilabel"
+    ):
+        SealForMultiLabel.for_data(tiny_run.Names, hidden_size=16, energy="spaceless")
+    SealForMultiLabel.for_data(tiny_run.Names, hidden_size=16)
+
+
+def test_a_space_of_ones_own_trains_and_is_decided_by_oneself(tmp_path):
+    class Sets(MultiLabelSpace):
+        name = "sets"
+
+    rows = TensorRows(tiny_run.table())
+
+    def make(**options):
+        args = tiny_run.arguments(tmp_path, max_steps=1, **options)
+        return SealTrainer(tiny_run.model(), args, train_dataset=rows, eval_dataset=rows, space=Sets())
+
+    trainer = make()
+    trainer.train()
+    with pytest.raises(ValueError, match="`fit_decisions` is for spaces in `DECISIONS`, which lacks 'sets'"):
+        trainer.fit_decisions()
+    for options in ({"decoder": "fixed"}, {"fold_decision": True}):
+        with pytest.raises(
+            ValueError, match="`decoder` and `fold_decision` are for spaces in `DECISIONS`, which lacks"
+        ):
+            make(**options)
+
+
+def test_implicit_gradients_need_the_plain_energy_of_the_output(monkeypatch):
+    @dataclass
+    class Rowed(Ranking):
+        def task_row(self, space, logits, output, gold, mask):
+            return space.join([output, space.candidate(gold)]), None
+
+    monkeypatch.setitem(ENERGY_LOSSES, "rowed", Rowed)
+    with pytest.raises(ValueError, match="energy_loss='rowed' is not such a loss"):
+        arguments(energy_loss="rowed", hypergradient="cg", energy_weight=1.0)
+
+
+def test_mutual_learning_draws_no_samples_of_structures():
+    with pytest.raises(ValueError, match="draws no samples. Use one of nce, ranking, ") as found:
+        arguments(energy_loss="mutual", sample_coherence="field")
+    assert "mutual," not in str(found.value)
 
 
 def test_the_card_names_what_was_read_and_how_long_it_trained(tmp_path):

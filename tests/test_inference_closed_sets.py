@@ -86,7 +86,7 @@ def test_the_knapsack_and_its_bound_by_brute_force():
 def test_blocks_do_not_matter(monkeypatch):
     hierarchy, rows = random_forest(30, 1), random_rows(40, 30, 2)
     whole = decode_closed_f1(rows, hierarchy)
-    monkeypatch.setattr(closed_sets, "_BLOCK", 64)
+    monkeypatch.setattr(closed_sets, "BLOCK", 64)
     np.testing.assert_array_equal(decode_closed_f1(rows, hierarchy), whole)
 
 

@@ -118,8 +118,8 @@ def convolution(p, largest):
 def test_the_integral_is_exact_to_1e_9_for_every_size_that_may_win(num_labels, exponent):
     rng = np.random.default_rng(0)
     p = np.sort(rng.uniform(size=(3, num_labels)) ** exponent)[:, ::-1]
-    sizes, degrees = decoding._bounds(p, decoding._reached(p, 1.0))
-    values = decoding._expected_f1(p, sizes.max(), degrees.max(), 1.0)
+    sizes, degrees = decoding.bounds_of_size(p, decoding.reached_f1(p, 1.0))
+    values = decoding.expected_f1(p, sizes.max(), degrees.max(), 1.0)
     for row, size, found in zip(p, sizes, values, strict=True):
         exact = convolution(row, num_labels)
         assert np.abs(found - exact[: len(found)]).max() < 1e-9
@@ -129,7 +129,7 @@ def test_the_integral_is_exact_to_1e_9_for_every_size_that_may_win(num_labels, e
 def test_few_nodes_are_enough_for_many_labels():
     """Every power of t that a row of 10,000 labels can have, against 1 / (power + 1)."""
     for degree in (50.0, 1000.0, 20_000.0):
-        t, weights = decoding._nodes(degree, 10_000)
+        t, weights = decoding.quadrature(degree, 10_000)
         powers = np.unique(np.linspace(0, degree, 200).astype(int))
         assert len(t) < 4 * np.sqrt(degree)
         assert np.abs((weights * t ** powers[:, None]).sum(1) - 1 / (powers + 1)).max() < 1e-14 * 10_000
@@ -138,7 +138,7 @@ def test_few_nodes_are_enough_for_many_labels():
 def test_blocks_do_not_change_the_decisions(monkeypatch):
     p = random_rows(30, 12, seed=1)
     whole = decode_expected_f1(p)
-    monkeypatch.setattr(decoding, "_BLOCK", 40)  # less than one row's nodes
+    monkeypatch.setattr(decoding, "BLOCK", 40)  # less than one row's nodes
     assert (decode_expected_f1(p) == whole).all()
 
 

@@ -75,7 +75,7 @@ def test_figures_equal_scikit_learn(ties, empty_score, threshold):
 def test_blocks_do_not_change_the_figures(monkeypatch):
     probabilities, labels = make(50, 7, seed=2, ties=True)
     whole = multilabel_metrics(probabilities, labels), tune_threshold(probabilities, labels)
-    monkeypatch.setattr(metrics_module, "_BLOCK", 7 * 3)  # three rows at once
+    monkeypatch.setattr(metrics_module, "BLOCK", 7 * 3)  # three rows at once
     blocks = multilabel_metrics(probabilities, labels), tune_threshold(probabilities, labels)
     assert blocks[0] == pytest.approx(whole[0], abs=1e-12)
     assert blocks[1] == pytest.approx(whole[1], abs=1e-12)

@@ -225,12 +225,6 @@ def test_predictions_file(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["_predictions.jsonl"]
 
 
-def test_only_the_main_process_writes(tmp_path):
-    decided = np.array([[True]])
-    write_predictions(tmp_path / "p.jsonl", np.array([[0.5]]), None, ["a"], decided, main_process=False)
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(
     ("labels", "names", "decided", "message"),
     [

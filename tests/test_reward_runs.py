@@ -28,7 +28,7 @@ from seal_hf.energy_losses import ContrastiveDivergence, Margin
 from seal_hf.spaces import BinaryMaskSpace, RewardBinaryMaskSpace, RewardLabelSpace
 from seal_hf.spaces.rewarded import REWARD_CODES, UNLABELLED_PIXEL, UNLABELLED_SET
 from seal_hf.spaces.rewards import LabelFunctionReward, LabelRuleReward, MaskRuleReward
-from seal_hf.training.samplers import EvenSampler
+from seal_hf.training.samplers import WindowRepeatSampler
 
 QUIET = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", "logging_strategy": "no"}
 LABELS = [f"l{i}" for i in range(5)]
@@ -92,7 +92,7 @@ def test_losses_that_need_gold_and_sparse_sets_are_refused():
 
 
 def test_labelled_rows_are_spread_evenly():
-    sampler = EvenSampler(7, 40, seed=3)
+    sampler = WindowRepeatSampler(40, window=1, repeats=1, seed=3, num_labelled=7)
     orders = []
     for epoch in range(2):
         sampler.set_epoch(epoch)

@@ -7,7 +7,7 @@ import tiny_run
 import torch
 
 from seal_hf import TensorRows
-from seal_hf.training.samplers import EvenSampler, WindowRepeatSampler
+from seal_hf.training.samplers import WindowRepeatSampler, evenly
 
 SIZES = list(itertools.product([1, 2, 5, 12, 13], [1, 2, 3, 4, 7, 20], [1, 2, 3]))
 
@@ -50,7 +50,7 @@ def test_the_order_depends_on_seed_plus_epoch_alone():
 @pytest.mark.parametrize("repeats", [2, 3])
 def test_repeated_windows_keep_labelled_rows_evenly_spread(repeats):
     few, rows, window = 25, 100, 16
-    once = list(EvenSampler(few, rows, seed=4))
+    once = evenly(few, rows, torch.Generator().manual_seed(4)).tolist()
     order = list(WindowRepeatSampler(rows, window, repeats, 4, few))
     windows = [order[start : start + window] for start in range(0, len(order), window)]
     assert all(windows[i] == windows[i - i % repeats] for i in range(len(windows)))

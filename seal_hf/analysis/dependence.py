@@ -104,13 +104,13 @@ def gradients_at_output(
     return torch.sigmoid(logits.detach()) - labels, energy_weight * slope
 
 
-def label_pmi(labels: np.ndarray, smoothing: float = 1.0) -> np.ndarray:
-    """Smoothed pointwise mutual information log( (n_ij + a) / (n_i n_j / N + a) ), near 0 where the data is too small
+def label_pmi(labels: np.ndarray) -> np.ndarray:
+    """Smoothed pointwise mutual information log( (n_ij + 1) / (n_i n_j / N + 1) ), near 0 where the data is too small
     to tell. labels (N, L) of 0 and 1 -> (L, L)."""
     labels = np.asarray(labels, dtype=np.float64)
     counts = labels.sum(0)
     expected = np.outer(counts, counts) / max(len(labels), 1)
-    return np.log((labels.T @ labels + smoothing) / (expected + smoothing))
+    return np.log((labels.T @ labels + 1) / (expected + 1))
 
 
 def label_correlation(labels: np.ndarray) -> np.ndarray:
@@ -128,10 +128,10 @@ def tag_bigrams(sequences: Iterable[Sequence[int]], num_tags: int) -> np.ndarray
     return counts
 
 
-def tag_pmi(bigrams: np.ndarray, smoothing: float = 1.0) -> np.ndarray:
+def tag_pmi(bigrams: np.ndarray) -> np.ndarray:
     """Smoothed pointwise mutual information of neighbours, from their counts, as `label_pmi`: (C, C)."""
     expected = np.outer(bigrams.sum(1), bigrams.sum(0)) / max(bigrams.sum(), 1)
-    return np.log((bigrams + smoothing) / (expected + smoothing))
+    return np.log((bigrams + 1) / (expected + 1))
 
 
 def agreement(matrix: np.ndarray, reference: np.ndarray, *, symmetric: bool) -> dict[str, float | int | None]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from .base import Energy
 from .grid import ClassGridEnergy, GridEnergy
-from .multilabel import MultiLabelEnergy, PairwiseEnergy
-from .tags import ChainBothEnergy, ChainEnergy, ChainForwardEnergy, ChainWordsEnergy, TagAttentionEnergy
+from .multilabel import LabelEnergy, MultiLabelEnergy, PairwiseEnergy
+from .tags import ChainBothEnergy, ChainEnergy, ChainForwardEnergy, ChainWordsEnergy, TagAttentionEnergy, TagEnergy
 
 ENERGIES: dict[str, type[Energy]] = {
     "multilabel": MultiLabelEnergy,
@@ -26,21 +26,19 @@ SIZES = ("num_labels", "feature_size", "global_size", "mask_channels")  # argume
 
 def energies_of(space: str) -> dict[str, type[Energy]]:
     """The `ENERGIES` that read structures of the output space with this name in `SPACES`."""
-    return {name: energy for name, energy in ENERGIES.items() if energy.space == space}
-
-
-def check_energy(space: str, energy: str) -> None:
-    """Raises ValueError for an unknown energy, or one of another output space."""
-    known = energies_of(space)
-    if energy not in known:
-        raise ValueError(f"`energy` is {energy!r}; for {space} outputs it must be one of {', '.join(known)}.")
+    return {name: energy for name, energy in ENERGIES.items() if getattr(energy, "space", None) == space}
 
 
 def energy_of(space: str, energy: str | None = None) -> str:
-    """The name of an energy for the output space, checked by [`check_energy`]; default: the first of `energies_of`."""
-    energy = energy or next(iter(energies_of(space)))
-    check_energy(space, energy)
-    return energy
+    """The name of an energy for the output space; default: the first of `energies_of`.
+
+    Raises:
+        ValueError: the energy is unknown, or one of another output space.
+    """
+    known = energies_of(space)
+    if energy is not None and energy not in known:
+        raise ValueError(f"`energy` is {energy!r}; for {space} outputs it must be one of {', '.join(known)}.")
+    return energy or next(iter(known))
 
 
 def check_energy_options(energy: str, options: Iterable[str]) -> None:
@@ -61,10 +59,11 @@ __all__ = [
     "ClassGridEnergy",
     "Energy",
     "GridEnergy",
+    "LabelEnergy",
     "MultiLabelEnergy",
     "PairwiseEnergy",
     "TagAttentionEnergy",
-    "check_energy",
+    "TagEnergy",
     "check_energy_options",
     "energies_of",
     "energy_of",

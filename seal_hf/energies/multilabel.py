@@ -94,22 +94,6 @@ class MultiLabelEnergy(LabelEnergy):
         hidden = F.softplus(sum_rows(y, rows(self.projection)) + self.bias)  # (B, S, G)
         return -self.direction(hidden).squeeze(-1)
 
-    @torch.no_grad()
-    def truncation_bound(self, features: Tensor, dropped: Tensor) -> Tensor:
-        """A bound on how much truncating ŷ changes E(x, ŷ): features (B, H), dropped mass r (B,) -> (B,).
-
-            |E(x, ŷ) - E(x, ŷ')| <= r max_j ( |b_jᵀ T(x)| + Σ_g |v_g| |M_gj| ),     r = Σ_j |ŷ_j - ŷ'_j|
-
-        Along the segment from ŷ' to ŷ, ∂E/∂y_j = -b_jᵀ T(x) - Σ_g v_g σ(M y + c)_g M_gj, and 0 < σ < 1 bounds the last
-        factor: each unit of mass at label j changes E by at most the term in brackets. The bound is nearly tight if the
-        dropped mass is on the label with the largest term, all signs agree, and M y + c is large. It costs a pass over
-        both tables: use it to inspect a trained net, not in every step.
-        """
-        local = (features @ self.label_embeddings.weight.T).abs()  # (B, L)
-        if self.has_global_term:
-            local = local + self.projection.weight.abs() @ self.direction.weight[0].abs()
-        return dropped * local.max(1).values
-
 
 class PairwiseEnergy(LabelEnergy):
     """E(x, y) = - Σ_i y_i b_iᵀ T(x) - Σ_{i<j} W_ij y_i y_j,        W = Mᵀ diag(v) M

@@ -74,9 +74,9 @@ class EnergyLoss(Options):
         return False
 
     @classmethod
-    def draws(cls) -> bool:
-        """True if it uses samples."""
-        return cls.draw is not EnergyLoss.draw
+    def draws_samples(cls) -> bool:
+        """True if its candidates are samples of structures."""
+        return cls.draw is not EnergyLoss.draw and not cls.reads_single_labels
 
     @classmethod
     def from_arguments(cls, args: Any) -> EnergyLoss:

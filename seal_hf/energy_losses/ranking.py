@@ -17,7 +17,7 @@ from .base import CONTRAST, Candidates, EnergyLoss
 
 @dataclass
 class Ranking(EnergyLoss):
-    """Distinguish the gold from K samples by the energy alone (SEAL appendix, Table 19 "ranking"):
+    """Distinguish the gold from K samples by the energy alone (the plain ranking loss of SEAL's first draft, Eq. 10):
 
         s(y) = -E(x, y) + α Δ(y, y*),     L_E = -log [ exp s(y*) / Σ_{k=0..K} exp s(y_k) ],   y_0 = y*
 

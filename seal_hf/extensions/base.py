@@ -70,6 +70,9 @@ class Run:
 class Extension:
     """Base class. It adds nothing to a step; a subclass overrides what it changes.
 
+    Args:
+        run: the starting run.
+
     Attributes:
         reads_hidden_states: True if the task-net must return its hidden states.
         differentiates_twice: True if it takes second derivatives of the energy.
@@ -78,15 +81,13 @@ class Extension:
     reads_hidden_states = False
     differentiates_twice = False
 
+    def __init__(self, run: Run):
+        self.run = run
+
     @classmethod
     def is_wanted(cls, args: Any, energy_loss: EnergyLoss | type[EnergyLoss], space: OutputSpace) -> bool:
         """True if a run with these arguments needs the extension. It reads only class attributes of the energy loss."""
         return False
-
-    @classmethod
-    def of_run(cls, run: Run) -> Extension:
-        """The extension for a starting run."""
-        return cls()
 
     # --- the loss-net's phase ----------------------------------------------------------------------------------------
 

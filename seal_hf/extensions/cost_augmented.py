@@ -17,7 +17,6 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from ..energy_losses import EnergyLoss, InfNetPlus
 from ..models.task_nets import feature_size
@@ -79,41 +78,14 @@ class CostAugmentedNetwork(nn.Module):
 
 
 class CostAugmentedInference(Extension):
-    """F and its part in a training step.
+    """A fresh F for a run's task-net, trained at the task-net's rate, and its part in a training step.
 
-    Args:
-        net: F.
-        task_net: A.
-        learner: the learner of `net`.
-        energy_loss: gives F's objective.
-        energy_weight: λ1.
-        task_weight: weight of F's own task loss.
-        pooling: how the features it shares become one vector per input; None: one per token.
+    Raises:
+        ValueError: a `shared` F for masks.
     """
 
-    def __init__(
-        self,
-        net: CostAugmentedNetwork,
-        task_net: PreTrainedModel,
-        learner: Learner,
-        energy_loss: InfNetPlus,
-        energy_weight: float,
-        task_weight: float,
-        pooling: str | None = None,
-    ):
-        self.net, self.task_net, self.learner = net, task_net, learner
-        self.energy_loss = energy_loss
-        self.energy_weight, self.task_weight, self.pooling = energy_weight, task_weight, pooling
-        self.reads_hidden_states = net.kind == "shared"
-        self._begins = True  # the next micro-batch starts an update of F, which clears its gradients
-
-    @classmethod
-    def is_wanted(cls, args: Any, energy_loss: EnergyLoss | type[EnergyLoss], space: OutputSpace) -> bool:
-        return energy_loss.has_partner
-
-    @classmethod
-    def of_run(cls, run: Run) -> CostAugmentedInference:
-        """A fresh F for this task-net, trained at the task-net's rate."""
+    def __init__(self, run: Run):
+        super().__init__(run)
         args: Any = run.args
         task_net: Any = run.task_net
         kind, config, label_dim = args.cost_augmented_network, task_net.config, run.space.label_dim
@@ -123,23 +95,28 @@ class CostAugmentedInference(Extension):
                 "none. Use 'stacked', or 'separated'."
             )
         width = feature_size(task_net, None) if kind == "shared" else 0
-        net = CostAugmentedNetwork(kind, task_net, width, config.num_labels, label_dim)
-        net.train()  # whatever the copied task-net's mode: the first step must equal later ones, as after a resume
+        self.net = CostAugmentedNetwork(kind, task_net, width, config.num_labels, label_dim)
+        self.net.train()  # whatever the copied task-net's mode: the first step must equal later ones, as after a resume
         group = {
-            "params": [p for p in net.parameters() if p.requires_grad],
+            "params": [p for p in self.net.parameters() if p.requires_grad],
             "lr": args.learning_rate,
             "weight_decay": args.weight_decay,
         }
-        learner = Learner(
-            net,
+        self.learner = Learner(
+            self.net,
             run.accelerator,
             [group],
             max_grad_norm=args.max_grad_norm,
             betas=(args.adam_beta1, args.adam_beta2),
             eps=args.adam_epsilon,
         )
-        weights = (args.fixed_energy_weight, args.cost_augmented_task_weight)
-        return cls(net, task_net, learner, run.energy_loss, *weights, run.loss_net.pooling)
+        self.energy_loss: InfNetPlus = run.energy_loss
+        self.reads_hidden_states = kind == "shared"
+        self._begins = True  # the next micro-batch starts an update of F, which clears its gradients
+
+    @classmethod
+    def is_wanted(cls, args: Any, energy_loss: EnergyLoss | type[EnergyLoss], space: OutputSpace) -> bool:
+        return energy_loss.has_partner
 
     def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
         """Adds F's logits, which become a candidate in the loss-net's phase."""
@@ -171,12 +148,12 @@ class CostAugmentedInference(Extension):
         self._begins = is_last
         with self.learner.accumulate(synchronise=is_last):
             found = space.fit(self.learner(batch.inputs, leaf, self._output(batch), gold), batch.labels)
-            with frozen(self.task_net):  # its CRF may be part of F's output and of this loss
+            with frozen(self.run.task_net):  # its CRF may be part of F's output and of this loss
                 y: Any = space.join([space.output(found), space.candidate(gold)])
                 cost = space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)
-                loss = -self.energy_weight * self.energy_loss.sought(energies_of(y, mask), cost)
-                if self.task_weight:
-                    loss = loss + self.task_weight * space.task_loss(found, batch.labels)
+                loss = -self.run.args.fixed_energy_weight * self.energy_loss.sought(energies_of(y, mask), cost)
+                if weight := self.run.args.cost_augmented_task_weight:
+                    loss = loss + weight * space.task_loss(found, batch.labels)
             self.learner.backward(loss / num_batches)
         unit = self.learner.scaler.scale(torch.ones((), device=loss.device))  # before `apply` changes it
         if is_last:
@@ -195,7 +172,7 @@ class CostAugmentedInference(Extension):
         """The features that F shares with A, with their graph."""
         if not self.reads_hidden_states:
             return None
-        return last_features(outputs, batch.inputs, self.task_net, self.pooling)
+        return last_features(outputs, batch.inputs, self.run.task_net, self.run.loss_net.pooling)
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 

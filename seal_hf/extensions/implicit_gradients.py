@@ -25,13 +25,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from ..energy_losses import EnergyLoss
 from ..implicit.hypergradient import FINITE_DIFFERENCES, Adjoints, Hypergradient, Line, Parameters, compare
 from ..implicit.task_function import TaskFunction
-from ..second_net.loss_net import LossNet
 from ..spaces import OutputSpace
 from ..utils.modules import evaluating, frozen
 from .base import Extension, MicroBatch, Run
@@ -42,34 +40,15 @@ REPORTED = tuple(f"hypergradient_{name}" for name in ("residual", "curvature", "
 
 
 class ImplicitGradients(Extension):
-    """Implicit gradients of a task-net and a loss-net.
-
-    Args:
-        config: the method and its options.
-        model: the raw task-net.
-        subset: the parameters of the Hessian, see [`select_parameters`].
-        loss_net: the raw loss-net.
-        space, energy_loss: those of the run; `energy_loss` is the outer loss.
-        task_weight: λ2.
-        run: the run that it extends. Without it, only `inner`, `outer` and `solve` work.
-    """
+    """Implicit gradients of a run's task-net and loss-net; the run's energy loss is the outer loss."""
 
     differentiates_twice = True
 
-    def __init__(
-        self,
-        config: Hypergradient,
-        model: PreTrainedModel,
-        subset: str,
-        loss_net: LossNet,
-        space: OutputSpace,
-        energy_loss: EnergyLoss,
-        task_weight: float = 1.0,
-        run: Any = None,
-    ):
-        self.config, self.task_function = config, TaskFunction(model, subset)
-        self.loss_net, self.space, self.energy_loss, self.task_weight = loss_net, space, energy_loss, task_weight
-        self.run = run
+    def __init__(self, run: Run):
+        super().__init__(run)
+        self.config = Hypergradient.from_arguments(run.args)
+        self.task_function = TaskFunction(run.task_net, run.args.hypergradient_parameters)
+        self.loss_net, self.space, self.energy_loss = run.loss_net, run.space, run.energy_loss
         self.adjoints: Any = None  # of an update
         self._lines: list[Line] = []  # of a micro-batch
         self.last: dict[str, float] = {}  # the last logged diagnostics
@@ -78,12 +57,6 @@ class ImplicitGradients(Extension):
     @classmethod
     def is_wanted(cls, args: Any, energy_loss: EnergyLoss | type[EnergyLoss], space: OutputSpace) -> bool:
         return args.hypergradient != "none"
-
-    @classmethod
-    def of_run(cls, run: Run) -> ImplicitGradients:
-        args = run.args
-        config, parts = Hypergradient.from_arguments(args), (run.loss_net, run.space, run.energy_loss)
-        return cls(config, run.task_net, args.hypergradient_parameters, *parts, args.task_weight, run)
 
     # --- the losses --------------------------------------------------------------------------------------------------
 
@@ -95,7 +68,7 @@ class ImplicitGradients(Extension):
             _, mask = batch.space.gold(batch.labels)
             energy = self.loss_net.energies(batch.features, batch.space.output(logits), mask)
             task_loss = batch.space.task_loss(logits, batch.labels, batch.noise(update))
-            return self.task_weight * task_loss + energy_weight * self.energy_loss.task_term(energy)
+            return self.run.args.task_weight * task_loss + energy_weight * self.energy_loss.task_term(energy)
 
         return loss
 
@@ -115,7 +88,7 @@ class ImplicitGradients(Extension):
         batches: list[MicroBatch],
         update: int,
         energy_weight: float,
-        reduce: Callable[[Tensor], Tensor] = lambda vector: vector,
+        reduce: Callable[[Tensor], Tensor],
     ) -> Adjoints:
         """The directions for an update of the loss-net, which must be frozen here.
 

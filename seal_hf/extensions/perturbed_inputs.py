@@ -13,22 +13,15 @@ from ..energy_losses import EnergyLoss
 from ..spaces import OutputSpace
 from ..utils.modules import keeping_statistics
 from ..utils.noise import perturbed
-from .base import Extension, MicroBatch, Run
+from .base import Extension, MicroBatch
 
 
 class PerturbedInputs(Extension):
     """Gives the task-net's outputs at perturbed inputs to a space that `samples_from_inputs`."""
 
-    def __init__(self, run: Run):
-        self.run = run
-
     @classmethod
     def is_wanted(cls, args: Any, energy_loss: EnergyLoss | type[EnergyLoss], space: OutputSpace) -> bool:
         return space.samples_from_inputs
-
-    @classmethod
-    def of_run(cls, run: Run) -> PerturbedInputs:
-        return cls(run)
 
     def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
         return replace(batch, space=batch.space.proposing(partial(self._logits, batch)))

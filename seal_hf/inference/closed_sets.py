@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..metrics.multilabel import _BLOCK, _checked
+from ..metrics.multilabel import BLOCK, checked
 from ..structures.hierarchy import Hierarchy
-from .decoders import _blocks, _bounds, _expected_f1, _nodes, _reached
+from .decoders import blocks_by_cost, bounds_of_size, expected_f1, quadrature, reached_f1
 
 _ENOUGH = 1e-12  # a set must be better by this much to replace another
 
@@ -43,35 +43,32 @@ def decode_closed_f1(probabilities: np.ndarray, hierarchy: Hierarchy, *, empty_s
     Raises:
         ValueError: as `multilabel_metrics`, and if the hierarchy has another number of labels.
     """
-    probabilities = _checked(probabilities, np.zeros(np.shape(probabilities)))[0]
+    probabilities = checked(probabilities, np.zeros(np.shape(probabilities)))[0]
     if (num_labels := len(hierarchy.parents)) != probabilities.shape[1]:
         raise ValueError(f"the hierarchy has {num_labels} labels, but the rows have {probabilities.shape[1]}")
     order = hierarchy.order  # ancestors first, so that a stable sort keeps them first among equal values
-    families = [np.argsort(-closed(probabilities)[:, order], axis=1, kind="stable") for closed in _closures(hierarchy)]
+    closures = hierarchy.raised(probabilities), hierarchy.lowered(probabilities)
+    families = [np.argsort(-closed[:, order], axis=1, kind="stable") for closed in closures]
     p = probabilities[:, order]
     sorted_p = [np.take_along_axis(p, family, 1) for family in families]
     best_first = -np.sort(-p, axis=1)
-    reached = np.max([_reached(values, empty_score) for values in sorted_p], axis=0)
-    sizes, degrees = _bounds(best_first, reached)
+    reached = np.max([reached_f1(values, empty_score) for values in sorted_p], axis=0)
+    sizes, degrees = bounds_of_size(best_first, reached)
     ends = _subtree_ends(hierarchy) if hierarchy.is_forest else None
     found = np.zeros(p.shape, dtype=bool)
-    for rows in _blocks(degrees, p.shape[1]):
+    for rows in blocks_by_cost(degrees, p.shape[1]):
         limits = int(sizes[rows].max()), float(degrees[rows].max())
-        values = np.stack([_expected_f1(v[rows], *limits, empty_score) for v in sorted_p])  # (2, n, 1 + largest)
+        values = np.stack([expected_f1(v[rows], *limits, empty_score) for v in sorted_p])  # (2, n, 1 + largest)
         best = values.max(2)
         for family, ranks in enumerate(families):
             here = best.argmax(0) == family
             _write_prefixes(found, rows[here], ranks[rows[here]], values[family, here].argmax(1))
         if ends is not None:
-            possible = _expected_f1(best_first[rows], *limits, empty_score)  # bounds closed sets of that size
+            possible = expected_f1(best_first[rows], *limits, empty_score)  # bounds closed sets of that size
             _improve(found, rows, p[rows], ends, best.max(0), possible, limits[1])
     decisions = np.empty_like(found)
     decisions[:, order] = found
     return decisions
-
-
-def _closures(hierarchy: Hierarchy) -> tuple:
-    return hierarchy.raised, hierarchy.lowered
 
 
 def _write_prefixes(found: np.ndarray, rows: np.ndarray, ranks: np.ndarray, sizes: np.ndarray) -> None:
@@ -111,9 +108,9 @@ def _improve(
         best: (n,) the expected F1 of the sets in `found`.
         possible: (n, 1 + largest) an upper bound for closed sets of each size.
     """
-    nodes, weights = _nodes(degree, p.shape[1])
+    nodes, weights = quadrature(degree, p.shape[1])
     open_rows = np.flatnonzero((possible[:, 1:] > best[:, None] + _ENOUGH).any(1))
-    at_once = max(1, _BLOCK // (p.shape[1] * max(len(nodes), possible.shape[1])))
+    at_once = max(1, BLOCK // (p.shape[1] * max(len(nodes), possible.shape[1])))
     for start in range(0, len(open_rows), at_once):
         chunk = open_rows[start : start + at_once]
         row, size = np.nonzero(possible[chunk] > best[chunk, None] + _ENOUGH)
@@ -127,7 +124,7 @@ def _improve(
             pairs = np.flatnonzero(turn & (bounds > best[chunk[row]] + _ENOUGH))
             pairs = pairs[np.argsort(size[pairs], kind="stable")]  # tables of similar width
             while len(pairs):
-                now, pairs = np.split(pairs, [max(1, _BLOCK // (p.shape[1] * (size[pairs[0]] + 1)))])
+                now, pairs = np.split(pairs, [max(1, BLOCK // (p.shape[1] * (size[pairs[0]] + 1)))])
                 totals, sets = best_closed_sets(scores[:, now], ends, size[now])
                 better = np.flatnonzero(totals > best[chunk[row[now]]] + _ENOUGH)
                 better = better[np.argsort(totals[better], kind="stable")]  # the best set of a row is written last

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import expit, logit
 
-from ..metrics.multilabel import _BLOCK, DEFAULT_GRID, _checked, _f1
+from ..metrics.multilabel import BLOCK, DEFAULT_GRID, checked, f1_of_counts
 
 MAX_PASSES = 20  # over all labels; a few suffice
 MAX_STEPS = 100  # of Newton's method; a few suffice
@@ -67,7 +67,7 @@ def tune_thresholds_per_label(
     Raises:
         ValueError: as `multilabel_metrics`.
     """
-    probabilities, gold = _checked(probabilities, labels)
+    probabilities, gold = checked(probabilities, labels)
     thresholds = np.full(probabilities.shape[1], float(start))
     decided = probabilities >= start
     hits, both = (decided & gold).sum(1, dtype=np.float64), decided.sum(1) + gold.sum(1, dtype=np.float64)
@@ -92,7 +92,7 @@ def tune_thresholds_per_label(
         if not moved:
             break
     gold_count = gold.sum(1)
-    return thresholds, float(_f1(hits, both - gold_count, gold_count, empty_score).mean())
+    return thresholds, float(f1_of_counts(hits, both - gold_count, gold_count, empty_score).mean())
 
 
 def _column(p: np.ndarray, y: np.ndarray, lowest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -125,7 +125,7 @@ def platt_scaling(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float,
     Raises:
         ValueError: as `multilabel_metrics`.
     """
-    probabilities, gold = _checked(probabilities, labels)
+    probabilities, gold = checked(probabilities, labels)
     probabilities, gold = probabilities.ravel(), gold.ravel()
     if not (known := probabilities >= 0).all():
         probabilities, gold = probabilities[known], gold[known]
@@ -184,8 +184,8 @@ def decode_expected_f1(probabilities: np.ndarray, *, empty_score: float = 1.0) -
         G(t) = E[t^X] = Π_j (1 - p_j + p_j t),    E_0 = G(0) · empty_score,
 
     since E[1 / (k + 1 + X)] = ∫ t^k E[t^X] dt, used for the labels other than i where Y_i = 1. Gauss-Legendre nodes
-    integrate these polynomials to an error below 1e-9, see `_bounds`. It trusts the probabilities, and needs neither
-    validation data nor a threshold.
+    integrate these polynomials to an error below 1e-9, see `bounds_of_size`. It trusts the probabilities, and needs
+    neither validation data nor a threshold.
 
     Args:
         probabilities: (N, L) in [0, 1].
@@ -199,36 +199,36 @@ def decode_expected_f1(probabilities: np.ndarray, *, empty_score: float = 1.0) -
     Raises:
         ValueError: as `multilabel_metrics`.
     """
-    probabilities = _checked(probabilities, np.zeros(np.shape(probabilities)))[0]
+    probabilities = checked(probabilities, np.zeros(np.shape(probabilities)))[0]
     order = np.argsort(-probabilities, axis=1, kind="stable")
     p = np.take_along_axis(probabilities, order, 1)
-    sizes, degrees = _bounds(p, _reached(p, empty_score))
+    sizes, degrees = bounds_of_size(p, reached_f1(p, empty_score))
     best = np.empty(len(p), dtype=np.int64)
-    for rows in _blocks(degrees, p.shape[1]):
-        best[rows] = _expected_f1(p[rows], sizes[rows].max(), degrees[rows].max(), empty_score).argmax(1)
+    for rows in blocks_by_cost(degrees, p.shape[1]):
+        best[rows] = expected_f1(p[rows], sizes[rows].max(), degrees[rows].max(), empty_score).argmax(1)
     decisions = np.zeros(p.shape, dtype=bool)
     np.put_along_axis(decisions, order, np.arange(p.shape[1]) < best[:, None], 1)
     return decisions
 
 
-def _blocks(degrees: np.ndarray, num_labels: int) -> Iterator[np.ndarray]:
+def blocks_by_cost(degrees: np.ndarray, num_labels: int) -> Iterator[np.ndarray]:
     """Rows whose integrals are computed together: those of similar cost share their nodes."""
     by_cost = np.argsort(degrees, kind="stable")
     start = 0
     while start < len(degrees):
-        nodes, _ = _nodes(degrees[by_cost[start]], num_labels)
-        rows = by_cost[start : start + max(1, _BLOCK // (num_labels * len(nodes)))]
+        nodes, _ = quadrature(degrees[by_cost[start]], num_labels)
+        rows = by_cost[start : start + max(1, BLOCK // (num_labels * len(nodes)))]
         start += len(rows)
         yield rows
 
 
-def _expected_f1(p: np.ndarray, largest: int, degree: float, empty_score: float) -> np.ndarray:
+def expected_f1(p: np.ndarray, largest: int, degree: float, empty_score: float) -> np.ndarray:
     """E_0 .. E_largest of the first 0 .. `largest` labels of rows p (n, L), in any order: (n, 1 + largest)."""
-    nodes, weights = _nodes(degree, p.shape[1])
+    nodes, weights = quadrature(degree, p.shape[1])
     values = np.zeros((len(p), largest + 1))
     values[:, 0] = np.prod(1 - p, axis=1) * empty_score
     sizes = np.arange(1, largest + 1)
-    at_once = max(1, _BLOCK // p.size)  # nodes: one row with very many labels is a block by itself
+    at_once = max(1, BLOCK // p.size)  # nodes: one row with very many labels is a block by itself
     for start in range(0, len(nodes), at_once):
         t = nodes[start : start + at_once, None]  # (Q, 1)
         factors = 1 - p[:, None] * (1 - t)  # (n, Q, L), in (0, 1]: underflow in their product is harmless
@@ -238,7 +238,7 @@ def _expected_f1(p: np.ndarray, largest: int, degree: float, empty_score: float)
     return values
 
 
-def _reached(p: np.ndarray, empty_score: float) -> np.ndarray:
+def reached_f1(p: np.ndarray, empty_score: float) -> np.ndarray:
     """(n,) a lower bound of the best value that the first 0, 1, 2, ... labels of rows p (n, L), in any order, reach.
 
     E_k >= 2 Σ_{i<=k} p_i / (k + 1 + μ - p_i), with μ = E[X], by Jensen's inequality.
@@ -248,7 +248,7 @@ def _reached(p: np.ndarray, empty_score: float) -> np.ndarray:
     return np.maximum((2 * p.cumsum(1) / (k + 1 + mu)).max(1), np.prod(1 - p, axis=1) * empty_score)
 
 
-def _bounds(p: np.ndarray, reached: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def bounds_of_size(p: np.ndarray, reached: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For rows p (n, L), most probable first: the largest size worth trying, and the largest power of t that matters in
     the integrals, both (n,).
 
@@ -265,7 +265,7 @@ def _bounds(p: np.ndarray, reached: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return sizes, np.minimum(sizes + num_labels - 1, sizes + mu + np.sqrt(2 * mu * x) + x / 3)
 
 
-def _nodes(degree: float, num_labels: int) -> tuple[np.ndarray, np.ndarray]:
+def quadrature(degree: float, num_labels: int) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Legendre nodes and weights on [0, 1] for powers of t up to `degree`: (Q,), (Q,).
 
     Q nodes are exact up to power 2Q - 1. Far fewer suffice: a polynomial of degree n is within 2 exp(-(n + 1)² / d) of

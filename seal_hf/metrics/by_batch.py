@@ -10,11 +10,11 @@ from transformers.trainer_pt_utils import nested_numpify
 
 from .multilabel import (
     DEFAULT_GRID,
-    _checked,
-    _mean_average_precision,
     best_threshold,
+    checked,
     figures_of_counts,
     first_output,
+    mean_average_precision,
     multilabel_compute_metrics,
     set_counts,
     sigmoid,
@@ -90,7 +90,7 @@ class MultiLabelByBatch:
         self._f1 = self._f1 + threshold_sums(probabilities, gold)
         if labelled := int(gold.any(1).sum()):
             self._num_labelled += labelled
-            self._precision += labelled * _mean_average_precision(probabilities, gold)
+            self._precision += labelled * mean_average_precision(probabilities, gold)
 
     def result(self) -> dict[str, float]:
         """The metrics over all batches so far. ValueError if no label is known."""
@@ -152,7 +152,7 @@ def scored_rows(eval_prediction: Any) -> tuple[np.ndarray, np.ndarray]:
         ValueError: as `multilabel_metrics`.
     """
     logits, labels = (_array(found) for found in (eval_prediction.predictions, eval_prediction.label_ids))
-    return _checked(*with_known_labels(sigmoid(logits), labels), may_be_empty=True)
+    return checked(*with_known_labels(sigmoid(logits), labels), may_be_empty=True)
 
 
 def _array(outputs: Any) -> np.ndarray:

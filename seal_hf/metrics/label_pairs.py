@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .multilabel import _BLOCK, _decided_and_gold
+from .multilabel import BLOCK, decided_and_gold
 
 MOST_LABELS = 500  # labels whose pairs are counted: K² counts, and N K² steps
 
@@ -35,11 +35,11 @@ def pair_counts(decisions: np.ndarray, labels: np.ndarray, most_labels: int = MO
         labels: (N, L), 0 or 1, or -1 or NaN for unknown; an unknown label counts in neither set.
         most_labels: maximum number of labels K.
     """
-    decided, gold, _ = _decided_and_gold(decisions, labels)
+    decided, gold, _ = decided_and_gold(decisions, labels)
     frequency = decided.sum(0) + gold.sum(0)
     counted = np.sort(np.argsort(-frequency, kind="stable")[:most_labels])
     together = np.zeros((2, len(counted), len(counted)))
-    step = max(1, _BLOCK // max(len(counted), 1))
+    step = max(1, BLOCK // max(len(counted), 1))
     for start in range(0, len(gold), step):
         for total, sets in zip(together, (gold, decided), strict=True):
             block = sets[start : start + step, counted].astype(np.float32)  # exact up to 2^24 rows

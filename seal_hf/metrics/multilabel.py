@@ -17,7 +17,7 @@ FIGURES = (
     *("jaccard", "exact_match", "hamming_loss", "map", "map_macro"),
 )
 DEFAULT_GRID = np.arange(1, 100) / 100  # candidate thresholds 0.01 .. 0.99
-_BLOCK = 1 << 21  # elements per block, where temporaries for the whole input would take several times its memory
+BLOCK = 1 << 21  # elements per block, where temporaries for the whole input would take several times its memory
 
 
 def multilabel_metrics(
@@ -53,17 +53,17 @@ def multilabel_metrics(
         ValueError: the arrays are empty, not (N, L), differ in shape, are not finite, or are outside their range; or no
             label is known.
     """
-    probabilities, gold = _checked(probabilities, labels)
+    probabilities, gold = checked(probabilities, labels)
     return {
         **figures_of_counts(*set_counts(probabilities >= threshold, gold, probabilities >= 0), empty_score=empty_score),
-        "map": _mean_average_precision(probabilities, gold),
-        "map_macro": _mean_average_precision(probabilities.T, gold.T),
+        "map": mean_average_precision(probabilities, gold),
+        "map_macro": mean_average_precision(probabilities.T, gold.T),
     }
 
 
 def set_metrics(decisions: np.ndarray, labels: np.ndarray, *, empty_score: float = 1.0) -> dict[str, float]:
     """The metrics of [`multilabel_metrics`] that need no probabilities, for decided label sets (N, L)."""
-    decided, gold, known = _decided_and_gold(decisions, labels)
+    decided, gold, known = decided_and_gold(decisions, labels)
     rows = known.any(1)
     if not rows.all():
         decided, gold, known = decided[rows], gold[rows], known[rows]
@@ -92,7 +92,7 @@ def figures_of_counts(
         precision, recall = _ratio(counts[0], counts[1]), _ratio(counts[0], counts[2])
         if name == "example":
             precision, recall = (np.where(empty, empty_score, values) for values in (precision, recall))
-        found[f"f1_{name}"] = float(_f1(counts[0], counts[1], counts[2], both_empty).mean())
+        found[f"f1_{name}"] = float(f1_of_counts(counts[0], counts[1], counts[2], both_empty).mean())
         found[f"precision_{name}"], found[f"recall_{name}"] = float(precision.mean()), float(recall.mean())
     union = by_example[1] + by_example[2] - by_example[0]
     return {
@@ -116,14 +116,14 @@ def label_report(decisions: np.ndarray, labels: np.ndarray, label_names: Sequenc
     Raises:
         ValueError: the shapes differ, or there is another number of names.
     """
-    decided, gold, _ = _decided_and_gold(decisions, labels)
+    decided, gold, _ = decided_and_gold(decisions, labels)
     if decided.shape != gold.shape or decided.ndim != 2 or len(set(label_names)) != decided.shape[1]:
         raise ValueError(
             f"decisions and labels must both be (examples, labels), with a name for each label; found {decided.shape}, "
             f"{gold.shape} and {len(set(label_names))} different names"
         )
     counts = (decided & gold).sum(0), decided.sum(0), gold.sum(0)
-    columns = (_ratio(counts[0], counts[1]), _ratio(counts[0], counts[2]), _f1(*counts, 0.0), counts[2])
+    columns = (_ratio(counts[0], counts[1]), _ratio(counts[0], counts[2]), f1_of_counts(*counts, 0.0), counts[2])
     return {
         name: {"precision": p, "recall": r, "f1": f1, "support": support}
         for name, p, r, f1, support in zip(label_names, *(column.tolist() for column in columns), strict=True)
@@ -134,8 +134,8 @@ def example_f1(decisions: np.ndarray, labels: np.ndarray, empty_score: float = 1
     """F1 of each example's label set, (N,), for a paired bootstrap; its mean is `f1_example`. Decisions and labels are
     (N, L), 0 or 1; `empty_score` as in `multilabel_metrics`. A row without a known label has NaN: leave it out, see
     [`with_known_labels`]."""
-    decided, gold, known = _decided_and_gold(decisions, labels)
-    scores = _f1((decided & gold).sum(1), decided.sum(1), gold.sum(1), empty_score)
+    decided, gold, known = decided_and_gold(decisions, labels)
+    scores = f1_of_counts((decided & gold).sum(1), decided.sum(1), gold.sum(1), empty_score)
     return np.where(known.any(1), scores, np.nan)
 
 
@@ -146,7 +146,7 @@ def with_known_labels(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np
     return (probabilities, labels) if rows.all() else (probabilities[rows], labels[rows])
 
 
-def _decided_and_gold(decisions: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def decided_and_gold(decisions: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Decided, gold and known labels, bool (N, L); an unknown label is neither decided nor gold."""
     decided, labels = np.asarray(decisions, dtype=bool), np.asarray(labels)
     known = labels >= 0
@@ -180,7 +180,7 @@ def threshold_curve(
     probabilities: np.ndarray, labels: np.ndarray, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0
 ) -> np.ndarray:
     """Mean example F1 at each candidate threshold, (G,); arguments and errors as for [`tune_threshold`]."""
-    probabilities, gold = _checked(probabilities, labels)
+    probabilities, gold = checked(probabilities, labels)
     return threshold_sums(probabilities, gold, grid, empty_score) / len(gold)
 
 
@@ -189,7 +189,7 @@ def threshold_sums(
 ) -> np.ndarray:
     """Example F1 at each candidate threshold, (G,), summed over the rows of probabilities and gold sets (N, L)."""
     total = np.zeros(grid.size)
-    step = max(1, _BLOCK // probabilities.shape[1])
+    step = max(1, BLOCK // probabilities.shape[1])
     for start in range(0, len(gold), step):
         rows = slice(start, start + step)
         total += threshold_f1(probabilities[rows], gold[rows], grid, empty_score).sum(0)
@@ -205,7 +205,7 @@ def threshold_f1(p: np.ndarray, y: np.ndarray, grid: np.ndarray = DEFAULT_GRID, 
     decided = np.bincount(bins.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
     hits = np.bincount(bins[y], minlength=shape[0] * shape[1]).reshape(shape)
     decided, hits = (count[:, ::-1].cumsum(1)[:, -2::-1] for count in (decided, hits))  # (n, G)
-    return _f1(hits, decided, y.sum(1)[:, None], empty_score)
+    return f1_of_counts(hits, decided, y.sum(1)[:, None], empty_score)
 
 
 def best_threshold(f1: np.ndarray, grid: np.ndarray = DEFAULT_GRID) -> tuple[float, float]:
@@ -258,9 +258,7 @@ def first_output(outputs: Any) -> np.ndarray:
     return np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
 
 
-def _checked(
-    probabilities: np.ndarray, labels: np.ndarray, may_be_empty: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
+def checked(probabilities: np.ndarray, labels: np.ndarray, may_be_empty: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """(N, L) float64 probabilities and (N, L) bool gold, or ValueError with the first offending place. An unknown label
     gets the probability -1, which no threshold decides and every label outranks; rows without a known label are left
     out."""
@@ -289,7 +287,7 @@ def _checked(
     return np.where(known, probabilities, -1.0)[rows], (known & (labels == 1))[rows]
 
 
-def _f1(hits: np.ndarray, decided: np.ndarray, gold: np.ndarray, empty: float) -> np.ndarray:
+def f1_of_counts(hits: np.ndarray, decided: np.ndarray, gold: np.ndarray, empty: float) -> np.ndarray:
     """2 hits / (decided + gold), elementwise; `empty` where both counts are 0."""
     both = np.asarray(decided + gold, dtype=np.float64)
     return np.where(both > 0, 2.0 * hits / np.maximum(both, 1.0), empty)
@@ -300,7 +298,7 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.asarray(part / np.maximum(whole, 1), dtype=np.float64)
 
 
-def _mean_average_precision(scores: np.ndarray, gold: np.ndarray) -> float:
+def mean_average_precision(scores: np.ndarray, gold: np.ndarray) -> float:
     """Mean of scikit-learn's average precision over the rows that have a positive: (1/|y|) times the sum, over the
     positives, of the precision among all entries scored at least as high. Ties share one precision."""
     labelled = gold.any(1)
@@ -310,7 +308,7 @@ def _mean_average_precision(scores: np.ndarray, gold: np.ndarray) -> float:
     num_rows, num_labels = scores.shape
     ranks = np.arange(1, num_labels + 1)
     total = 0.0
-    step = max(1, _BLOCK // num_labels)
+    step = max(1, BLOCK // num_labels)
     for start in range(0, num_rows, step):
         s, y = scores[start : start + step], gold[start : start + step]
         order = np.argsort(-s, axis=1, kind="stable")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .multilabel import _BLOCK, _checked
+from .multilabel import BLOCK, checked
 
 NUM_BINS = 10
 
@@ -33,26 +33,25 @@ class Reliability(NamedTuple):
         return float((self.entries * gaps).sum() / self.entries.sum())
 
 
-def reliability(probabilities: np.ndarray, labels: np.ndarray, num_bins: int = NUM_BINS) -> Reliability:
+def reliability(probabilities: np.ndarray, labels: np.ndarray) -> Reliability:
     """The reliability of probabilities over all known entries.
 
     Args:
         probabilities: (N, L) in [0, 1].
         labels: (N, L), 0 or 1, or -1 or NaN for unknown.
-        num_bins: B.
 
     Raises:
         ValueError: as `multilabel_metrics`.
     """
-    probabilities, gold = _checked(probabilities, labels)
-    sums = np.zeros((3, num_bins))  # entries, their probabilities, their gold labels
-    step = max(1, _BLOCK // probabilities.shape[1])
+    probabilities, gold = checked(probabilities, labels)
+    sums = np.zeros((3, NUM_BINS))  # entries, their probabilities, their gold labels
+    step = max(1, BLOCK // probabilities.shape[1])
     for start in range(0, len(gold), step):
         p, y = probabilities[start : start + step].ravel(), gold[start : start + step].ravel()
         if not (known := p >= 0).all():
             p, y = p[known], y[known]
-        bins = np.minimum((p * num_bins).astype(np.intp), num_bins - 1)
+        bins = np.minimum((p * NUM_BINS).astype(np.intp), NUM_BINS - 1)
         for total, weights in zip(sums, (None, p, y), strict=True):
-            total += np.bincount(bins, weights, minlength=num_bins)
+            total += np.bincount(bins, weights, minlength=NUM_BINS)
     entries = np.where(sums[0] > 0, sums[0], np.nan)
     return Reliability(sums[0].astype(np.int64), sums[1] / entries, sums[2] / entries)

@@ -205,8 +205,8 @@ class BiLSTMPreTrainedModel(PreTrainedModel):
 class BiLSTMEncoder(BiLSTMPreTrainedModel):
     """Word, character, feature and predicate vectors of each token, concatenated -> `num_layers` bidirectional LSTMs.
 
-    cuDNN's LSTM lacks second derivatives: to differentiate a gradient of this net on a GPU, run its forward under
-    `torch.backends.cudnn.flags(enabled=False)`."""
+    The LSTM of cuDNN and that of oneDNN lack second derivatives: to differentiate a gradient of this net, run its
+    forward in `utils.modules.second_order`."""
 
     def __init__(self, config: BiLSTMConfig):
         super().__init__(config)

@@ -298,8 +298,6 @@ def write_predictions(
     label_names: Sequence[str],
     decided: np.ndarray,
     rows: Iterable[Mapping[str, Any]] | None = None,
-    *,
-    main_process: bool = True,
 ) -> None:
     """Write one JSON object per row: the entries of `rows`, such as its file, line and text; `labels`; `labels_at_0.5`;
     with labels, `gold`, and `unknown` if any are; and `probabilities` of the labels in either decision, to 4 decimals.
@@ -311,13 +309,10 @@ def write_predictions(
         label_names: L different names.
         decided: (N, L) bool, by the task-net's decisions.
         rows: N mappings that JSON can hold; default: the number of the row.
-        main_process: pass `trainer.is_world_process_zero()`; if False, nothing is written.
 
     Raises:
         ValueError: lengths that do not fit, or label names that are not unique.
     """
-    if not main_process:
-        return
     probabilities = np.asarray(probabilities, dtype=np.float64)  # as `multilabel_metrics` compares them
     num_rows, num_labels = probabilities.shape
     if len(label_names) != num_labels or len(set(label_names)) != num_labels:

@@ -93,7 +93,7 @@ class OutputSpace(ABC):
         label_dim: The dimension of a batch of logits and structures that runs over the labels.
         fills_box: True if every point of [0, 1]^n is a relaxed structure, so that gradient-based inference can move
             each entry independently.
-        costs: The kinds of Δ that `cost` supports.
+        costs: The kinds of Δ that `cost` supports. `f1`, the default, and `l1`, which `differs` reads, are among them.
         weights: The arguments with class weights that its task losses may take.
         has_all_gold: True if every row of the data must have a gold structure.
         dvn_gold_starts: Share of the rows of a deep value network whose adversarial inference starts from the gold, as

@@ -45,7 +45,7 @@ RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 class Rewarded(OutputSpace):
     """Base class of spaces in which a reward stands in for missing gold. It stands before the space without a reward
-    among the bases: `class RewardTagSequenceSpace(Rewarded, TagSequenceSpace)`.
+    among the bases: `class RewardTagSpace(Rewarded, TagSequenceSpace)`.
 
     Args:
         reward: a function of codes (B, ...), candidates (B, S, ...) and mask: (B, S) in [0, 1]. Positions of rows with

@@ -9,6 +9,7 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -126,31 +127,11 @@ def find_cycle(parents: Mapping[Any, Sequence[Any]]) -> list[Any]:
     Args:
         parents: label -> its parents.
     """
-    done: set[Any] = set()
-    for start in parents:
-        path: dict[Any, Any] = {}  # the labels from `start` to where the search is -> their parents not yet tried
-        at = start
-        while at not in done:
-            if at in path:
-                labels = list(path)
-                return [*labels[labels.index(at) :], at]
-            path[at] = iter(parents.get(at, ()))
-            at = _next_parent(path, done)
-            if at is None:
-                break
+    try:
+        TopologicalSorter(parents).prepare()
+    except CycleError as error:
+        return error.args[1][::-1]  # there each label is a parent of the next one
     return []
-
-
-def _next_parent(path: dict[Any, Any], done: set[Any]) -> Any:
-    """The next label to visit, after going back along the path past labels with no parents left; None at its start."""
-    while path:
-        last = next(reversed(path))
-        for parent in path[last]:
-            if parent not in done:
-                return parent
-        done.add(last)
-        del path[last]
-    return None
 
 
 def hierarchy_of(config: Any) -> Hierarchy | None:

@@ -212,7 +212,7 @@ def truncate(logits: Tensor, mass: float, width: int) -> LabelSets:
     """The relaxed output ŷ = σ(z), cut to its largest entries: (B, L) -> sets (B, 1, ·), differentiable in `logits`.
 
     Each row keeps its largest ŷ_j until they hold the share `mass` of Σ_j ŷ_j, at most `width` of them. `dropped` is
-    the mass left out, r = Σ_dropped ŷ_j; [`MultiLabelEnergy.truncation_bound`] bounds its effect.
+    the mass left out, r = Σ_dropped ŷ_j.
     """
     num_labels = logits.shape[1]
     with torch.no_grad():

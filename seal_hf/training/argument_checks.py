@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..energy_losses import ENERGY_LOSSES
+from ..energy_losses import ENERGY_LOSSES, EnergyLoss
 
 CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
 CONSTANT_WEIGHT = {"energy_weight_schedule": "constant", "energy_weight_balance": False}  # of a constant λ1
@@ -26,7 +26,7 @@ def check_coherence(args: Any) -> None:
     """Raises ValueError for coherent samples if the energy loss draws no samples."""
     if args.energy_loss == CROSS_ENTROPY:  # it ignores options of energy losses
         return
-    drawing = [name for name, loss in ENERGY_LOSSES.items() if loss.draws()]
+    drawing = [name for name, loss in ENERGY_LOSSES.items() if loss.draws_samples()]
     if args.sample_coherence != "none" and args.energy_loss not in drawing:
         raise ValueError(
             f"`sample_coherence` is {args.sample_coherence!r}, but energy_loss={args.energy_loss!r} draws no "
@@ -38,7 +38,8 @@ def check_hypergradient(args: Any) -> None:
     """Raises ValueError for options that do not go with implicit gradients."""
     if args.hypergradient == "none" or args.energy_loss == CROSS_ENTROPY:
         return
-    those = [name for name, loss in ENERGY_LOSSES.items() if loss.reads_output and not loss.reads_gold]
+    plain = [name for name, loss in ENERGY_LOSSES.items() if loss.task_row is EnergyLoss.task_row]
+    those = [name for name in plain if ENERGY_LOSSES[name].reads_output and not ENERGY_LOSSES[name].reads_gold]
     if args.energy_loss not in those:
         raise ValueError(
             f"`hypergradient` is {args.hypergradient!r}, which needs an energy loss that reads the task-net's output "

@@ -55,7 +55,7 @@ CHOICES: dict[str, Any] = {
 AT_LEAST_0 = (
     "loss_net_steps energy_weight task_weight loss_net_learning_rate loss_net_encoder_learning_rate input_noise_std "
     "crf_learning_rate soft_iou_weight dice_weight lovasz_weight independent_share cost_augmented_task_weight "
-    "relaxed_mass loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm hypergradient_scale "
+    "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm hypergradient_scale "
     "hypergradient_damping"
 )
 AT_LEAST_1 = "batch_repeats loss_net_every coherence_size sparse_labels_from relaxed_width hypergradient_terms"
@@ -96,7 +96,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             `iou` = 1 - soft IoU, for masks only; `l1` = summed distance, `l1_mean` = per label, tag or pixel.
         perturbation_std (`float`, default 1.0): standard deviation of the logit noise of `regression_s`.
         regression_samples (`str`, default `"continuous"`): structures of `regression_s`: `continuous`, perturbed; or
-            `discrete`, drawn from the task-net as for `nce` (SEAL drafts, ablation).
+            `discrete`, drawn from the task-net as for `nce` (SEAL, appendix E.1).
 
     Parameters that control margins and inference networks:
         margin_type (`str`, default `"rescaled"`): the margin of `margin`, `infnet` and `infnet_plus`: `rescaled`,

@@ -51,7 +51,7 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
         decoder: default: `args.decoder`, or else chosen by cross-fitting.
 
     Raises:
-        ValueError: no rows or no labels; an unknown decoder.
+        ValueError: no rows or no labels; an unknown decoder; a space that is not in `DECISIONS`.
     """
     found = ""
     if isinstance(dataset, dict) and dataset:
@@ -62,6 +62,8 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
         found = "no rows"
     if found:
         raise ValueError(f"`dataset` has {found}: decisions are fitted on one set of validation rows with labels.")
+    if trainer.space.name not in DECISIONS:
+        raise ValueError(f"`fit_decisions` is for spaces in `DECISIONS`, which lacks {trainer.space.name!r}.")
     decoder = trainer.args.decoder if decoder is None else decoder
     if isinstance(trainer.space, TagSequenceSpace):
         predicted, gold = predicted_tags(trainer, dataset, trainer.space.decoders)
@@ -190,8 +192,13 @@ def check_decoder(model: PreTrainedModel, space: OutputSpace, args: Any) -> None
         if args.fold_decision:
             raise ValueError("`fold_decision` is True, but tags are not decided by a threshold. Leave it out.")
         return
-    kind: Any = DECISIONS[space.name]
-    kind.check_name(decoder, model.config)
+    kind: Any = DECISIONS.get(space.name)
+    if kind is not None:
+        kind.check_name(decoder, model.config)
+    elif decoder is not None or args.fold_decision:
+        raise ValueError(
+            f"`decoder` and `fold_decision` are for spaces in `DECISIONS`, which lacks {space.name!r}. Leave them out."
+        )
     if args.fold_decision and isinstance(space, MaskSpace):
         raise ValueError(SEVERAL_CLASSES_ARE_NOT_FOLDED)
     if args.fold_decision and decoder not in (None, *FOLDABLE):

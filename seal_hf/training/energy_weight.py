@@ -162,7 +162,13 @@ class EnergyWeight:
     def weigh(
         self, weight: float, term: Tensor, task_loss: Tensor, logits: Tensor, beside: Sequence[Tensor] = ()
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The energy term times `weight`, λ1 of this step; and figures for the log. Arguments as for [`balanced`]."""
+        """The energy term times `weight`, λ1 of this step; and figures for the log. Arguments as for [`balanced`].
+
+        Raises:
+            ValueError: the term is no scalar.
+        """
+        if term.dim() > 0:
+            raise ValueError(f"`task_term` gave {tuple(term.shape)}; expected a scalar, the mean over the batch.")
         if not self.ruled and not self.args.energy_weight_balance:
             return weight * term, {}
         if self.ruled and not self.has_all_gold:

@@ -1,4 +1,5 @@
-"""Samplers: for batch repeats, the paper's n_F task-net updates on one batch; and for rows of which some have gold."""
+"""The order of training rows: for batch repeats, the paper's n_F task-net updates on one batch; and for rows of which
+only some have gold."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
         window: rows per window.
         repeats: n_F.
         seed: the order of epoch e depends on `seed + e` alone.
-        num_labelled: as for [`EvenSampler`], whose order the windows then follow.
+        num_labelled: the first rows, which are labelled and are spread [`evenly`]; None: all rows are shuffled alike.
     """
 
     def __init__(self, num_rows: int, window: int, repeats: int, seed: int, num_labelled: int | None = None):
@@ -34,6 +35,8 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
         """For the rows, batch size, processes and seed of a trainer."""
         args = trainer.args
         window = trainer._train_batch_size * args.gradient_accumulation_steps * args.world_size
+        if args.batch_repeats == 1:
+            window = 1  # no window has to be filled
         seed = args.data_seed if args.data_seed is not None else args.seed
         few = dataset.num_labelled if has_few_labels(dataset) else None
         return cls(len(dataset), window, args.batch_repeats, seed, few)
@@ -61,39 +64,9 @@ def has_few_labels(rows: Any) -> bool:
     return isinstance(rows, TensorRows) and rows.num_labelled is not None
 
 
-class EvenSampler(torch.utils.data.Sampler[int]):
-    """A shuffled epoch in which labelled rows are spread evenly among the others.
-
-    Among any n consecutive rows, the number of labelled ones differs from n times their share by less than one.
-
-    Args:
-        num_labelled: the first rows, which are labelled.
-        num_rows: all rows.
-        seed: the order of epoch e depends on `seed + e` alone.
-    """
-
-    def __init__(self, num_labelled: int, num_rows: int, seed: int):
-        self.num_labelled, self.num_rows, self.seed, self.epoch = num_labelled, num_rows, seed, 0
-
-    @classmethod
-    def of_trainer(cls, trainer: Any, dataset: Any) -> EvenSampler:
-        """For the rows and the seed of a trainer."""
-        args = trainer.args
-        return cls(dataset.num_labelled, len(dataset), args.data_seed if args.data_seed is not None else args.seed)
-
-    def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        return self.num_rows
-
-    def __iter__(self) -> Iterator[int]:
-        generator = torch.Generator().manual_seed(self.seed + self.epoch)
-        yield from evenly(self.num_labelled, self.num_rows, generator).tolist()
-
-
 def evenly(num_labelled: int, num_rows: int, generator: torch.Generator) -> torch.Tensor:
-    """A random order of N rows, (N,), in which the labelled ones, the first, are spread evenly."""
+    """A random order of N rows, (N,), in which the labelled ones, the first, are spread evenly: among any n consecutive
+    rows, their number differs from n times their share by less than one."""
     steps = torch.arange(num_rows + 1) * num_labelled // num_rows
     is_labelled = steps.diff() > 0  # (N,)
     order = torch.empty(num_rows, dtype=torch.long)

@@ -103,7 +103,7 @@ def made_extensions(trainer: Any) -> list[Extension]:
         meters=trainer.meters,
         forward_context=WeakMethod(trainer.compute_loss_context_manager),  # an extension does not hold its trainer
     )
-    return [kind.of_run(run) for kind in wanted_extensions(trainer.args, trainer.energy_loss, trainer.space)]
+    return [kind(run) for kind in wanted_extensions(trainer.args, trainer.energy_loss, trainer.space)]
 
 
 def loss_net_learner(trainer: Any, num_training_steps: int) -> Learner:

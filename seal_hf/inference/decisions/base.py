@@ -109,6 +109,16 @@ class Decisions(ABC):
             saved = {} if threshold is None else {"decoder": THRESHOLD, "threshold": threshold}
         return saved
 
+    @classmethod
+    def check_name(cls, decoder: str | None, config: Any = None) -> None:
+        """Raises ValueError for a decoder that no fit can give, whatever the rows. None means the choice by
+        cross-fitting.
+
+        Args:
+            config: the task-net's, which says whether labels have a hierarchy.
+        """
+        cls().named(decoder)
+
     def named(self, decoder: str | None = None) -> str:
         """`decoder`, or by default the stored one.
 

@@ -91,12 +91,6 @@ class LabelDecisions(Decisions):
 
     @classmethod
     def check_name(cls, decoder: str | None, config: Any = None) -> None:
-        """Raises ValueError for a decoder that no fit can give, whatever the rows. None means the choice by
-        cross-fitting.
-
-        Args:
-            config: the task-net's, which says whether the labels have a hierarchy.
-        """
         numbers: dict[str, Any] = {"threshold": 0.5, "thresholds": (), "calibration": (1.0, 0.0), "never_empty": True}
         cls(**numbers, hierarchy=hierarchy_of(config)).named(decoder)
 

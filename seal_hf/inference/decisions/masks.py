@@ -37,7 +37,6 @@ class MaskDecisions(Decisions):
 
     @classmethod
     def check_name(cls, decoder: str | None, config: Any = None) -> None:
-        """Raises ValueError for a decoder that no fit can give. None means the choice by cross-fitting."""
         cls(threshold=0.5).named(decoder)
 
     def cut(self, decoder: str | float | None = None) -> float:
@@ -111,11 +110,6 @@ class ClassMaskDecisions(Decisions):
     @classmethod
     def of_saved(cls, saved: Mapping[str, Any]) -> ClassMaskDecisions:
         return cls(**checked(saved, "decoder"))
-
-    @classmethod
-    def check_name(cls, decoder: str | None, config: Any = None) -> None:
-        """Raises ValueError for another decoder than `fixed`."""
-        cls().named(decoder)
 
     def decider(self, decoder: str | float | None = None) -> Callable[[Tensor], Tensor]:
         """Probabilities (..., C, H, W) -> the likeliest classes, int64 (..., H, W).
