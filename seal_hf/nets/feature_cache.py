@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -83,10 +84,10 @@ def with_cached_features(
     encoder: PreTrainedModel, rows: TensorRows, folder: str | Path, pooling: str = MEAN
 ) -> TensorRows:
     """The same rows with the further column `loss_net_features`, one vector per row; `rows` does not change."""
-    extended = TensorRows.__new__(TensorRows)
     kind = "pooled" if pooling == MEAN else pooling
     features = cached_features(encoder, rows, folder, kind=kind, read=partial(_pooled, pooling, encoder))
-    extended.__dict__ = {**rows.__dict__, "dense": {**rows.dense, FEATURES: features}}
+    extended = copy(rows)
+    extended.dense = {**rows.dense, FEATURES: features}
     return extended
 
 

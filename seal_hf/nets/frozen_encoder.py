@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,10 @@ class FrozenEncoder:
         pooler = next((f"{name}." for name, module in self.base.named_children() if module is self.pooler), None)
         kind = "kept" if self.token == FIRST else "kept, last"
         outputs = cached_features(self.base, rows, folder, kind=kind, read=self.kept, trained=pooler)
-        extended = TensorRows.__new__(TensorRows)
-        left = {key: {k: v for k, v in vars(beside)[key].items() if k not in OF_ENCODER} for key in ("dense", "ragged")}
-        extended.__dict__ = {**vars(beside), **left, "dense": {**left["dense"], OUTPUTS: outputs}}
+        extended = copy(beside)
+        extended.dense = {name: column for name, column in beside.dense.items() if name not in OF_ENCODER}
+        extended.dense[OUTPUTS] = outputs
+        extended.ragged = {name: column for name, column in beside.ragged.items() if name not in OF_ENCODER}
         return extended
 
     def __call__(self, outputs: Tensor, **kwargs: Any) -> Any:
