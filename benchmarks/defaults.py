@@ -39,7 +39,10 @@ LABELS = {
     "at 0.5": "test_f1_example",
 }
 TREES = {"bracket F1": "test_f1"}
-TAGS, MASKS = {"span F1": "test_f1", "accuracy": "test_accuracy"}, {"IoU": "test_mean_iou_tuned"}
+TAGS, MASKS = (
+    {"span F1": "test_f1", "accuracy": "test_accuracy"},
+    {"IoU tuned": "test_mean_iou_tuned", "IoU at 0.5": "test_mean_iou"},
+)
 CE, RATE = ["--loss", "ce"], "--learning_rate"
 RATES = ("5e-5", "1e-4", "2e-4")  # of pretrained encoders of texts
 WAYS = {"ce": CE, "default": [], "default_5e-5": [RATE, "5e-5"]}  # name of a run's loss -> flags beside the data
@@ -210,7 +213,7 @@ def table(names: list[str], ways: tuple[str, str] = ("ce", "default"), heads: tu
     first = dict(reversed(differences)).values()  # of each data set, the first figure
     if len(first) > 1:
         mean = statistics.mean(first)
-        lines.append(f"\nMean difference over the first figures of {len(first)} data sets: {mean:+.2f}.")
+        lines.append(f"\nMean difference of {len(first)} data sets, each by its first row here: {mean:+.2f}.")
     head = [f"| data | figure | seeds | {' | '.join(heads)} | difference |", "|---|---|---|---|---|---|"]
     return "\n".join(head + lines) if lines else ""
 

@@ -39,7 +39,7 @@ KINDS = {  # folder of the recipes -> program, and the figures of its runs by th
         },
     ),
     "tagging": ("run_tagging.py", {**TAGS, "accuracy on daily547": "daily547.conll_accuracy"}),
-    "srl": ("run_srl.py", {"F1": "test_f1", "violations": "test_core_role_violations", "malformed": "test_malformed"}),
+    "srl": ("run_srl.py", {"F1 as decided": "test_f1", "F1 with no role twice": "test_f1_unique_roles"}),
     "parsing": (
         "run_parsing.py",
         {"bracket F1": "test_f1", "exact match": "test_exact_match", "tags": "test_accuracy"},

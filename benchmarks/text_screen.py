@@ -27,6 +27,7 @@ from seal_hf.compare.kinds.labels import METRIC
 from seal_hf.compare.methods import BASELINE, SEAL
 from seal_hf.compare.methods.labels import METHODS
 from seal_hf.compare.runs import LOST
+from seal_hf.compare.statistics import paired_test
 from seal_hf.compare.table import p_value
 from seal_hf.utils.files import whole_file
 
@@ -36,14 +37,14 @@ SPLIT_ANEW = "brighter_eng"
 MAX_ROWS = ["--max_train_rows", "2000"]
 RUNS = ROOT / "runs" / "compare"
 RESAMPLES = 10_000
-LEAST = 1 / RESAMPLES  # p
 
 GROUPS = {group: [name for name, method in METHODS.items() if method.group == group] for group in (BASELINE, SEAL)}
 Figures = Mapping[str, Mapping[int, tuple[float, float]]]  # method -> seed -> its figure on validation and on test
 
 
 class Interval(NamedTuple):
-    """A mean over data sets in points, its 95 % interval, the two-sided p of no difference, and the number of sets."""
+    """A mean over data sets in points, its 95 % interval, the two-sided p of no difference (NaN for one seed of one
+    set), and the number of sets."""
 
     mean: float
     low: float
@@ -52,7 +53,7 @@ class Interval(NamedTuple):
     sets: int
 
     def __str__(self) -> str:
-        return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}] | {p_value(self.p, LEAST)} | {self.sets}"
+        return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}] | {p_value(self.p)} | {self.sets}"
 
 
 def split_anew(source: Path, folder: Path, share: float = 0.2, seed: int = 0) -> None:
@@ -114,7 +115,8 @@ def choice(found: Figures) -> dict[str, str] | None:
 
 
 def interval(by_set: Sequence[np.ndarray], resamples: int = RESAMPLES, seed: int = 0) -> Interval:
-    """The mean over data sets of the mean over seeds, by a bootstrap over sets with seeds within.
+    """The mean over data sets of the mean over seeds. The interval is a bootstrap over sets with seeds within. p is
+    that of a t-test over the means of the sets or, of one set, over its seeds: with few a bootstrap looks too sure.
 
     Args:
         by_set: for each data set, the differences of its seeds.
@@ -126,7 +128,8 @@ def interval(by_set: Sequence[np.ndarray], resamples: int = RESAMPLES, seed: int
     sets = rng.integers(len(by_set), size=(resamples, len(by_set)))
     found = np.take_along_axis(np.stack(means, -1), sets[..., None], -1)[..., 0].mean(1)
     mean = float(np.mean([values.mean() for values in by_set]))
-    p = float((np.abs(found - mean) >= abs(mean) - 1e-12).mean())
+    each = np.array([values.mean() for values in by_set]) if len(by_set) > 1 else by_set[0]
+    p = paired_test(each, np.zeros(len(each)))
     return Interval(mean, *map(float, np.quantile(found, [0.025, 0.975])), p, len(by_set))
 
 
@@ -161,8 +164,8 @@ def summary(store: Store, name: str, figure: str) -> str:
             if by_set and method != "ce":
                 lines.append(f"| `{method}` to `ce` | {kind} | {interval(by_set)} |")
     lines.append(
-        "\nThe interval is from a bootstrap over data sets, with seeds within; of few sets it is too narrow. *Methods* "
-        "are those to choose from."
+        "\nThe interval is from a bootstrap over data sets, with seeds within; of few sets it is too narrow. p is that "
+        "of a t-test over the means of the sets, and of one set over its seeds. *Methods* are those to choose from."
     )
     return "\n".join(lines)
 

@@ -176,6 +176,19 @@ def test_what_validation_chooses_is_said_beside_what_is_best_on_test():
     assert best_on_validation(comparison({}, TOY)) is None
 
 
+def test_validation_chooses_by_the_seeds_that_all_methods_have():
+    """Two lucky seeds of a method are compared with the same seeds of the others."""
+    rows = [np.linspace(0, 1, 60)]
+    runs = {"strong": runs_with(rows * 5), "ours": runs_with(rows * 2)}
+    for run in runs["strong"]:
+        run["eval_f1_example_tuned"] = 0.9 if run["seed"] <= 2 else 0.5
+    for run in runs["ours"]:
+        run["eval_f1_example_tuned"] = 0.8
+    compared = comparison(runs, TOY)
+    assert compared["choice"]["method"] == "strong"
+    assert compared["methods"]["strong"]["validation"] == pytest.approx(0.66)
+
+
 def test_seconds_are_those_of_the_median_seed():
     runs = {"strong": runs_with([np.ones(4)] * 3), "ours": runs_with([np.ones(4)] * 3)}
     for run, seconds in zip(runs["ours"], (2.0, 90.0, 3.0), strict=True):
@@ -366,6 +379,19 @@ def test_recipes_are_compared_as_they_are(program, tmp_path):
     with pytest.raises(ValueError, match=r"taught.yaml: unknown key 'learning_rat'. Did you mean 'learning_rate'"):
         program.main(["--recipes", *files, "--output_dir", str(tmp_path / "none")])
     assert not (tmp_path / "none").exists()
+
+
+def test_a_file_of_settings_with_another_content_is_another_setting(program, tmp_path):
+    (tmp_path / "mine.conll").write_text("N a\nN b\n\nM b\nN a\n\n" * 9)
+    (tmp_path / "vectors.txt").write_text("N 0.1 0.2\nM 0.3 0.4\n")
+    words = ["tagging", "--dataset", str(tmp_path / "mine.conll"), "--word_vectors", str(tmp_path / "vectors.txt")]
+    words += ["--losses", "constant", "--output_dir", str(tmp_path / "out"), "--seeds"]
+    runs = program.main([*words, "1"])
+    runs.save("ce", 1, runs.load("constant", 1))
+    program.main([*words, "1", "2"])
+    (tmp_path / "vectors.txt").write_text("N 0.5 0.2\nM 0.3 0.4\n")
+    with pytest.raises(ValueError, match="holds results with files = '[0-9a-f]{16}', not '[0-9a-f]{16}'"):
+        program.main([*words, "1", "2", "3"])
 
 
 def test_data_of_the_same_name_and_size_with_other_labels_is_other_data(program, tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_1samp
 
 from seal_hf.compare import Rows, Runs
 from seal_hf.compare.kinds.labels import COMPARED, METRIC
@@ -32,8 +33,16 @@ def test_the_interval_has_the_variance_of_sets_and_of_seeds_within(screen):
     std = np.sqrt((between + within) / len(by_set))
     assert found.mean == pytest.approx(np.mean([values.mean() for values in by_set]))
     assert found.high - found.low == pytest.approx(2 * 1.96 * std, rel=0.05)
-    assert screen.interval([np.array([1.0, 1.0]), np.array([1.0])])[:4] == (1.0, 1.0, 1.0, 0.0)
+    assert screen.interval([np.array([1.0, 1.0]), np.array([1.0])])[:3] == (1.0, 1.0, 1.0)
     assert screen.interval([np.array([0.5]), np.array([-0.5])]).p == 1.0
+
+
+def test_p_is_that_of_a_t_test_over_sets_or_over_the_seeds_of_one(screen):
+    one, two, three = np.array([0.5, 1.5, 0.9]), np.array([0.2, 0.4]), np.array([-0.1])
+    several = [one.mean(), two.mean(), three.mean()]
+    assert screen.interval([one]).p == pytest.approx(ttest_1samp(one, 0).pvalue)
+    assert screen.interval([one, two, three]).p == pytest.approx(ttest_1samp(several, 0).pvalue)
+    assert np.isnan(screen.interval([three]).p)
 
 
 def test_the_summary_has_what_validation_chooses(screen, tmp_path):

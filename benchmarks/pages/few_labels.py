@@ -25,6 +25,7 @@ HEAD = [
     "best baseline",
     "energy with rules",
     "difference to the best baseline",
+    "validation chooses",
     "p, rows",
     "p, seeds",
 ]
@@ -99,6 +100,7 @@ def summary(head: Sequence[str] = HEAD) -> str:
         figures = [percent(*methods[name][key]) if name in methods else "-" for name in SHOWN]
         best, row = found["best_baseline"], methods[ours]
         figures += [f"`{best}` {percent(*methods[best][key])}", f"`{ours}` {percent(*row[key])}", difference(row)]
+        figures.append(f"`{best_on_validation(found)}`")
         tests = [p_value(row["p_rows"], row["least_p_rows"]), p_value(row["p_seeds"])] if "p_rows" in row else ["-"] * 2
         title = f"{TASKS[data].title}, {found['words']}"
         cells = dict(zip(HEAD, [title, str(count), str(len(row["seeds"])), *figures, *tests], strict=True))
@@ -172,7 +174,7 @@ def all_pages() -> dict[str, str]:
             "Few labels, with rules for the others",
             prose("""
                 Figures are in percent of the test set, mean ± standard deviation over seeds. A difference is paired by
-                seed, in points. The command below a table makes its rows again; `PATH` is the folder of the
+                seed, in points. The command below a table runs its rows again; `PATH` is the folder of the
                 [data sets](../reference/data-sets.md) and `FOLDER` that of MiniLM's weights."""),
             *from_few_rows(),
             from_all_rows(),

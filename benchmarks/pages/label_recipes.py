@@ -36,8 +36,8 @@ def recipes() -> str:
         "Recipes of label sets",
         prose("""
             A recipe in `recipes/mlc/` holds the settings of one run. Learning rate and dropout were tried by hand on
-            validation, and so was λ1 of NCE. The figure is test example F1. The recipes of cross-entropy are good but
-            not the best known: what a loss-net adds to a tuned model stands in [Label sets](labels.md)."""),
+            validation, and so was λ1 of NCE. The figure is test example F1. What a loss-net adds to a model
+            that a search tuned stands in [Label sets](labels.md)."""),
         prose(READ),
         section(
             "Cross-entropy and NCE",
@@ -154,7 +154,8 @@ def default_settings() -> str:
         "Defaults",
         prose("""
             What a newcomer gets with no flag but the data: by cross-entropy (`--loss ce`), and by the default, which
-            is NCE for label sets and tags and regression for masks. A rule chooses λ1 while the net trains. Texts are
+            is NCE for label sets and tags and regression for masks. Only delicious has another flag, 6 epochs, and
+            wnut17 has 1,000 training sentences. A rule chooses λ1 while the net trains. Texts are
             the first 2,000 training rows under MiniLM. Data sets named `synthetic` are made by the command.
 
             Figures are those of the test set in percent, mean ± standard deviation over seeds. *At 0.5*, *tuned* (one

@@ -127,7 +127,7 @@ def data_set(name: str) -> str:
         f"{ABOUT[name]} Rows: {sizes}; {identity['labels']} labels.",
         prose(READ),
         prose("""
-            The command below a table makes its rows again; `PATH` is the folder of the
+            The command below a table runs its rows again; `PATH` is the folder of the
             [data sets](../reference/data-sets.md). Runs that lie in `runs/compare/NAME` are not repeated. To add seeds
             to the runs of this page, first write them there:"""),
         bash(f"python benchmarks/results_store.py unpack {name}_held"),

@@ -16,7 +16,7 @@ MINILM = """
 READ = """
     A figure is a mean ± standard deviation over seeds, in percent of the test set. A difference is paired by seed, in
     points, and *seeds ahead* counts the seeds with a gain. A row names a recipe; with a suffix it is another method,
-    whose flags stand behind the name. The command below a table makes its rows again; `PATH` is the folder of the
+    whose flags stand behind the name. The command below a table runs its rows again; `PATH` is the folder of the
     [data sets](../reference/data-sets.md). Runs that are in `recipes/results/` are not repeated unless
     `--results FOLDER` names another folder."""
 ACCURACY, SPAN = {"accuracy": "test_accuracy"}, {"span F1": "test_f1", "accuracy": "test_accuracy"}
@@ -89,7 +89,7 @@ def roles() -> str:
             whole test set is scored. The encoder is MiniLM. Decoding is within the brackets' scheme. *Repeated roles*
             is the share of propositions that then have a core role twice, which the annotation rules out; the first
             seed of `srl_ewt_ce` and `srl_ewt_crf` did not record it. The last F1 is that of the best sequence without
-            repeated core roles (`--decoder unique_roles`), which every run compares too."""),
+            repeated core roles (`--decoder unique_roles`), which every run but those of one seed has too."""),
         prose(READ),
         prose(MINILM),
         section(

@@ -26,7 +26,7 @@ FINALS = {  # comparison -> title of its section, and what the data are
         "The best pairs on named entities",
         "WNUT-17, at most 20 epochs. `constrained` decides within the scheme of the tags, a CRF by its chain, the "
         "others word by word. An energy beside a CRF is level with the CRF alone. Energies beside independent tags "
-        "are behind cross-entropy.",
+        "do not gain over cross-entropy.",
     ),
     "conll2000_finals": (
         "The best pairs on chunks",

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import text_screen
 
-from seal_hf.compare.table import legend, markdown
+from seal_hf.compare.table import markdown
 
 from . import runs
-from .comparisons import Compared
+from .comparisons import Compared, legend_of_all
 from .markdown import bash, page, prose, section, table
 
 METHODS = ("ce", "mutual", "nce", "nce_balanced", "default")
@@ -156,7 +156,7 @@ def views_page() -> str:
         section("Frozen", _table(VIEWS), prose(SAID), _commands(VIEWS)),
         section("Features as data", prose(AS_DATA), _table(FEATURES), *_data_commands()),
         *(section(name, markdown(runs.compared(name), False).strip()) for name in _comparisons()),
-        section("How to read these tables", legend(runs.compared(_comparisons()[0]))),
+        section("How to read these tables", legend_of_all(runs.compared(_comparisons()[0]))),
     )
 
 

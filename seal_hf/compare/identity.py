@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,9 @@ def claim_folder(runs: Runs, ours: Settings) -> None:
             "another --output_dir."
         )
     if theirs is not None:
-        theirs = _with_unsaid({**EARLIER, "flags": ours["flags"], "contents": ours["contents"], **theirs}, ours)
+        theirs = _with_unsaid(
+            {**EARLIER, "flags": ours["flags"], "files": ours["files"], "contents": ours["contents"], **theirs}, ours
+        )
         key = _difference(theirs, ours)
         if key is None:
             return
@@ -91,6 +94,19 @@ def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str,
                     "two are not one method. Delete that folder, choose another --output_dir, or give the method "
                     "another name."
                 )
+
+
+def files_in(settings: Settings) -> str:
+    """A hash of the files that settings name, such as word vectors, and of the configs and sizes of nets that they
+    name, such as an encoder; "" without any. Rules have a hash of their own."""
+    parts = []
+    for path in (Path(value) for key, value in sorted(settings.items()) if isinstance(value, str) and key != "rules"):
+        if path.is_file():
+            parts.append(hashlib.sha256(path.read_bytes()).digest())
+        elif (config := path / "config.json").is_file():
+            sizes = sorted((file.name, file.stat().st_size) for file in path.iterdir() if file.suffix == ".safetensors")
+            parts.append(config.read_bytes() + repr(sizes).encode())
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16] if parts else ""
 
 
 def texts(settings: Settings) -> dict[str, str]:

@@ -23,7 +23,7 @@ from ..data.contents import fingerprint
 from ..training.meters import EpochClock, NonFiniteLossError
 from ..utils.options import check_value
 from .few_labels import decided_by_rules, rules_in
-from .identity import EVERY_RUN, check_methods, claim_folder, texts
+from .identity import EVERY_RUN, check_methods, claim_folder, files_in, texts
 from .kinds import Kind, Scored
 from .methods.base import CONSTANT, Methods, first_of, hold, space_of, with_requirements
 from .methods.rewards import RULES
@@ -296,6 +296,7 @@ class Comparison:
             **texts(base),
             **rules_in(base),
             **{"metric": self.metric, "flags": " ".join(sorted(first & self.flags.keys()))},  # over a method's first
+            "files": files_in(base),
             "contents": fingerprint(self.data),
         }
 

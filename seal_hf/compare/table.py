@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,8 @@ def comparison(
         - `test_rows`: their number,
         - `lost`: method -> seeds of runs that diverged,
         - `methods`: for each method with a finished run its `group`, `about` and `seeds`; mean and deviation of every
-          column; `validation`, the validation mean under `decoder`; `seconds`, the median over seeds of the training
+          column; `validation`, the validation mean under `decoder`; `chosen_by`, that over the seeds that all
+          methods with several have; `seconds`, the median over seeds of the training
           seconds per epoch, relative to `reference`; `energy_auc`, how often the energy prefers gold to a sample of the
           task-net on validation rows, the mean over seeds. If it has seeds in common with the best baseline and is not
           that baseline, also `difference`, `interval`, `p_rows` (0 means below `least_p_rows`) and `p_seeds`.
@@ -71,6 +72,8 @@ def comparison(
     unit = timed[0] if timed else None
     every = [run for results in runs.values() for run in results]
     columns = {key: head for key, head in figures.columns.items() if all(f"test_{key}" in run for run in every)}
+    counted = [{run["seed"] for run in results} for name, results in several(runs).items() if name != CONSTANT]
+    shared = set.intersection(*counted) if counted else set()
     rows: dict[str, Any] = {}
     for name, results in runs.items():
         method = methods.get(name)
@@ -78,6 +81,7 @@ def comparison(
         rows[name] |= {"seeds": [run["seed"] for run in results]}
         rows[name] |= {key: mean_std(_figures(results, key)) for key in columns}
         rows[name]["validation"] = _figures(results, decoder, "eval").mean()
+        rows[name]["chosen_by"] = _figures(_of(results, shared) or results, decoder, "eval").mean()
         rows[name]["seconds"] = _ratio(results, runs[unit] if unit is not None else ())
         rows[name]["energy_auc"] = _mean([run[AUC] for run in results if AUC in run])
     if best is not None:
@@ -94,15 +98,15 @@ def comparison(
 
 
 def best_on_validation(compared: Mapping[str, Any], group: str | None = None) -> str | None:
-    """The method, of all or of a group, with the highest validation mean under the table's decoder. Of equal ones, a
-    baseline comes first, then the cheapest. If some methods have several seeds, those with one seed do not count. None
-    without methods."""
+    """The method, of all or of a group, with the highest validation mean under the table's decoder, over the seeds that
+    all methods with several seeds have. Of equal ones, a baseline comes first, then the cheapest. If some methods have
+    several seeds, those with one seed do not count. None without methods."""
     rows = compared["methods"]
     if group is not None:
         rows = {name: row for name, row in rows.items() if row["group"] == group}
     cost = lambda row: math.inf if math.isnan(row["seconds"]) else row["seconds"]  # noqa: E731
     order = lambda name: (  # noqa: E731
-        round(rows[name]["validation"], 9),
+        round(rows[name]["chosen_by"], 9),
         rows[name]["group"] == BASELINE,
         -cost(rows[name]),
     )
@@ -151,6 +155,11 @@ def _choice(compared: Mapping[str, Any], runs: Mapping[str, Results]) -> dict[st
         return choice
     ours, theirs = (_figures(r, compared["decoder"], "eval") for r in pairs)
     return choice | {"gain": float(ours.mean() - theirs.mean()), "p_seeds": paired_test(ours, theirs)}
+
+
+def _of(results: Results, seeds: Collection[int]) -> Results:
+    """The runs with these seeds."""
+    return [run for run in results if run["seed"] in seeds]
 
 
 def _of_both(results: Results, others: Results) -> list[list[Mapping[str, Any]]]:
@@ -245,7 +254,8 @@ def legend(compared: Mapping[str, Any]) -> str:
         text += (
             f" Differences are in *{tested}*, to the baseline that is best there, {best}{aside}, over the seeds of "
             "both, with a 95 % interval over test rows; p by a bootstrap over rows and by a paired t-test over seeds, "
-            "not corrected for the number of methods."
+            "not corrected for the number of methods. The p of validation's choice is too small, since the same seeds "
+            "chose it."
         )
         if compared["test_rows"] < FEW_ROWS:
             text += (
@@ -257,7 +267,7 @@ def legend(compared: Mapping[str, Any]) -> str:
     if "energy_auc" in known_costs(compared["methods"]):
         text += (
             " *Energy AUC* is how often the energy prefers gold to a fresh sample of the task-net, on validation rows "
-            "at the chosen epoch: 0.5 is chance, 1 is always."
+            "at the chosen epoch: 0.5 is chance, 1 is always; below 0.5 it prefers the samples."
         )
     return text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,6 @@ class Masks(Kind):
         if len(data.label_names) <= 2:
             return self
         methods = {name: method for name, method in self.methods.items() if name not in OF_TWO_CLASSES}
-        methods["constant"] = replace(methods["constant"], about="the likeliest class of each pixel, for every image")
         return ClassMasks(**{**vars(self), "methods": methods, "figures": CLASS_FIGURES})
 
     def pretrained(self, data: SegmentationData, settings: Mapping[str, Any]) -> bool:

@@ -23,7 +23,7 @@ def dynamic(about: str, loss: str, first: Mapping[str, Any] | None = None, **set
 
 
 METHODS: dict[str, Method] = {
-    "constant": Method(BASELINE, "the mean mask, for every image", program=CONSTANT),
+    "constant": Method(BASELINE, "one mask for every image, by the frequencies of each pixel", program=CONSTANT),
     "ce": Method(BASELINE, "cross-entropy", {"energy_loss": "ce"}, BY_RATE),
     "soft_iou": Method(
         BASELINE,
