@@ -2,6 +2,7 @@
 fitted anew by hand, the files of the model before and after."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -167,9 +168,39 @@ def test_gold_labels_in_a_column_each(texts, tmp_path):
     with pytest.raises(ValueError, match="for 3 of the model's 4 labels, but none for joy. Add these columns"):
         evaluated(folder, write(tmp_path / "c.csv", without), tmp_path / "results.json")
     assert evaluated(folder, write(tmp_path / "c.csv", [{**row, "joy": ""} for row in without]), tmp_path / "d.json")
+    with pytest.raises(ValueError, match="b.csv has no column 'mood'.*--label_column"):
+        evaluated(folder, tmp_path / "b.csv", tmp_path / "results.json", "--label_column", "mood")
+    empty = write(tmp_path / "e.csv", [{"text": row["text"], "labels": ""} for row in rows])
+    with pytest.raises(ValueError, match="e.csv: no row has a gold label"):
+        evaluated(folder, empty, tmp_path / "results.json")
     rows[3]["joy"] = 2
     with pytest.raises(ValueError, match="b.csv, line 5: the label column 'joy' holds '2'; expected 0 or 1"):
         evaluated(folder, write(tmp_path / "b.csv", rows), tmp_path / "results.json")
+
+
+def test_data_need_not_have_the_parents_that_a_hierarchy_added(texts, tmp_path):
+    """As a column each, and as lists of 0 and 1; a parent of unknown children is unknown. Oracle: closed sets."""
+    _, folder, table = texts
+    shutil.copytree(folder, tmp_path / "net")
+    config = json.loads((tmp_path / "net" / "config.json").read_text())
+    *own, parent = LABELS
+    parents = [[len(own)], [len(own)], *([] for _ in LABELS[2:])]  # the last label is above the first two
+    (tmp_path / "net" / "config.json").write_text(json.dumps({**config, "label_hierarchy": parents}))
+    gold = np.array(table["labels"][:])[:, :-1].astype(int)
+    gold[:5, 0] = -1
+    above = gold[:, :2].max(1)
+    above = np.where((above == 0) & (gold[:, :2] < 0).any(1), -1, above)
+    cell = lambda value: "" if value < 0 else int(value)  # noqa: E731
+    each = [
+        {"text": text, **{name: cell(value) for name, value in zip(own, row, strict=True)}}
+        for text, row in zip(table["text"][:], gold, strict=True)
+    ]
+    whole = [{**row, parent: cell(value)} for row, value in zip(each, above, strict=True)]
+    lists = [{"text": row["text"], "labels": values} for row, values in zip(each, gold.tolist(), strict=True)]
+    expected = evaluated(tmp_path / "net", write(tmp_path / "whole.csv", whole), tmp_path / "results.json")
+    for source in (write(tmp_path / "each.csv", each), write(tmp_path / "lists.jsonl", lists)):
+        found = evaluated(tmp_path / "net", source, tmp_path / "results.json")
+        assert found["figures"] == expected["figures"] and found["labels"] == expected["labels"]
 
 
 def test_features_are_judged_by_the_attributes_that_are_labels(features, tmp_path):

@@ -71,6 +71,19 @@ def test_a_wrong_command_line_is_named(words, message):
         main(words)
 
 
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ("rules:\n- {at_leest: 1}\n", "line 2: .* has 0 of the keys .* Did you mean 'at_least'"),
+        ("rules: []\n", "rules.yaml has no rule. Write rules below `rules:`"),
+    ],
+)
+def test_rules_of_no_known_kind_are_named(table, tmp_path, rules, message):
+    (tmp_path / "rules.yaml").write_text(rules)
+    with pytest.raises(ValueError, match=message):
+        main(["check", str(tmp_path / "rules.yaml"), "--dataset", str(table)])
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_its_labelled_rows_are_those_of_a_run_with_the_same_seed(table, capsys, seed):
     main(["check", str(table / "rules.yaml"), "--dataset", str(table), "--num_labelled", "2", "--data_seed", str(seed)])

@@ -143,6 +143,10 @@ def test_separators_inside_names_are_noted(tmp_path):
         note.startswith("26 of 31 labels contain ' ', which does not separate labels; if it did, there would be 5.")
         for note in notes
     )
+    found = notes_of(tmp_path, ['"a; b, c"', '"b; c"', '"a; c"'] * 5)
+    assert any(
+        note.startswith("1 labels contain ',' between names that are labels too, such as 'b, c'") for note in found
+    )
     assert not any("separate" in note for note in notes_of(tmp_path, ["new york", "new jersey|new orleans"] * 10))
     assert not any("separate" in note for note in notes_of(tmp_path, ["a|b", '"a;b"', '"a,c"', "b"] * 5))
 

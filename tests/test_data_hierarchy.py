@@ -50,6 +50,18 @@ def test_pairs_tsv_and_a_turned_header_say_the_same(tmp_path):
         assert data.train["labels"][:] == expected.train["labels"][:]
 
 
+def test_a_parent_of_unknown_children_is_unknown(tmp_path):
+    """If the data have no column for it: 1 with a child that is 1, else -1 with a child that is -1, else 0."""
+    rows = [("1", "-1"), ("0", "-1"), ("-1", "-1"), ("0", "0"), ("-1", "0"), ("0", "1")]
+    lines = [f"row {i},{cat},{dog}" for i, (cat, dog) in enumerate(rows * 5)]
+    (tmp_path / "data.csv").write_text("\n".join(["text,cat,dog", *lines]) + "\n")
+    (tmp_path / "h.csv").write_text("cat,pet\ndog,pet\npet,animal\n")
+    data = load_multilabel(str(tmp_path / "data.csv"), hierarchy=str(tmp_path / "h.csv"))
+    expected = [1, -1, -1, 0, -1, 1]
+    for text, labels in zip(data.train["text"][:], data.train["labels"][:], strict=True):
+        assert labels[2:] == [expected[int(text.split()[1]) % 6]] * 2
+
+
 def test_a_label_with_two_parents_brings_both(tmp_path):
     data = load_multilabel(**write(tmp_path, "cat,pet\ncat,mammal\ndog,pet\npet,animal\nmammal,animal\n"))
     assert not data.hierarchy.is_forest
@@ -76,7 +88,7 @@ def test_what_label_notes_said_before_the_closing_is_said_anew(tmp_path):
         ("child,parent\ncat,cat\n", r"h\.csv, line 2: child and parent are both 'cat'"),
         ("cat,a\na,b\nb,a\n", r"h\.csv: a cycle, a -> b -> a \(child -> parent\)"),
         ("Cat,Mammal\n", r"h\.csv: no label of data occurs in it\. Its first names are Cat, Mammal"),
-        ("", r"h\.csv: no label"),
+        ("", r"h\.csv is empty; expected pairs of a child and its parent"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path, lines, said):

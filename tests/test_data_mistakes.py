@@ -211,3 +211,12 @@ def test_a_name_without_an_image_is_named_among_names_of_images(tmp_path):
     (tmp_path / "a.csv").write_text("file,labels\n" + "\n".join(["p0,joy", *rows]) + "\n")
     with pytest.raises(DataError, match="a.csv, line 2: no image file 'p0' in"):
         load_multilabel(str(tmp_path / "a.csv"))
+
+
+def test_sets_of_python_and_numbers_of_pandas_are_read(tmp_path):
+    for text, found in (("set()", []), ("frozenset({'a', 'b'})", {"a", "b"}), ("frozenset()", []), ("{'a'}", ["a"])):
+        assert label_cell(text, "here") == found or set(label_cell(text, "here")) == found
+    (tmp_path / "train.csv").write_text("text,labels\n" + "".join(f"t{i},{2019 + i % 2}.0\n" for i in range(20)))
+    (tmp_path / "test.csv").write_text("text,labels\nt20,2019\nt21,2020\n")
+    data = load_multilabel(str(tmp_path), label_format="names")
+    assert data.label_names == ["2019", "2020"] and data.test["labels"][:] == [[1, 0], [0, 1]]

@@ -141,6 +141,21 @@ def test_columns_by_hand(tmp_path):
     assert "tags that occur only outside train (kept): B-LOC (1 word)." in notes
 
 
+CONLLU = (
+    "# text = do n't go\n1\tdo\tdo\tAUX\t_\t_\t0\troot\t_\t_\n1-2\tdon't\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    "2\tn't\tnot\tPART\t_\t_\t1\tadvmod\t_\t_\n2.1\tgone\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
+)
+
+
+def test_conllu_has_lines_that_are_no_words(tmp_path):
+    path = folder(tmp_path, train=CONLLU, dev=CONLLU)
+    data = load_tags(path, word_column=1, tag_column=3)
+    assert rows(data) == [(["do", "n't"], ["AUX", "PART"])]
+    assert "train.conll: 2 lines of several words, or of none, skipped." in data.notes
+    with pytest.raises(DataError, match="as in CoNLL-U, but `word_column` is 0.*--word_column 1 --tag_column 3"):
+        load_tags(path)
+
+
 def test_other_columns(tmp_path):
     path = folder(tmp_path, train="1\ta b\tN\tx\ty\n", dev="1\tc\tV\tx\ty\n")  # a word with a space
     data = load_tags(path, word_column="1", tag_column="2")
@@ -248,6 +263,8 @@ def test_mistakes_are_named(tmp_path, files, options, message):
 
 
 def test_other_mistakes(tmp_path):
+    with pytest.raises(DataError, match=r"train.conll, line 2: .* has no word in column 0"):
+        load_tags(folder(tmp_path, train="a\tO\n\tO\n", dev="a\tO\n"))
     (tmp_path / "latin.conll").write_bytes("é\tO\n".encode("latin-1"))
     with pytest.raises(DataError, match="latin.conll: not UTF-8"):
         load_tags(str(tmp_path / "latin.conll"))

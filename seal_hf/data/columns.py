@@ -3,7 +3,8 @@
 Columns are separated by tabs if the first line has one, else by any white space. `-DOCSTART-` lines are skipped. `#`
 and `#hashtag` are also words of tweets. A comment is therefore a line that begins with `#` before the first word of a
 sentence and is not a row: in a file with tabs, it has no tab; with white space, it begins with `# ` and has another
-number of columns, or a tag that no other line has.
+number of columns, or a tag (without tags, a value of the last column) that no other line has. Of CoNLL-U, with ten
+columns and tabs, lines that are numbered `2-3` or `4.1` are no words.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ Rows = dict[str, Any]  # column -> a value per sentence: lists of strings, `pred
 ORIGINS = "@origins"  # the key of `Origins`: no column has this name
 FEATURE_NAMES = {1: ["pos"], 2: ["pos", "chunk"]}  # CoNLL-2000, CoNLL-2003
 DOCUMENT = "-DOCSTART-"  # first cell of a line that begins a document
+CONLLU = 10  # columns of CoNLL-U, whose first one numbers the words
+NO_WORD = re.compile("[0-9]+[-.][0-9]+")  # there: the number of several words together, or of an empty node
 
 
 def take(rows: Rows, ids: Iterable[int]) -> Rows:
@@ -106,7 +109,8 @@ class ColumnFile:
             `chunk` (if two), else `column_<number>`.
 
     Raises:
-        DataError: an empty file, too few columns, a line with another number of columns, an empty tag; names the line.
+        DataError: an empty file, too few columns, a line with another number of columns, an empty word or tag; names
+            the line.
     """
 
     def __init__(self, path: Path, word_column: int = 0, tag_column: int | None = -1):
@@ -119,14 +123,21 @@ class ColumnFile:
             )
         self._first, self._width = first.number, len(first.cells)
         word, *tag = self._chosen({"word_column": word_column, "tag_column": tag_column})
+        self._is_conllu = bool(self.separator) and self._width == CONLLU
+        if self._is_conllu and word == 0 and re.fullmatch("1([-.][0-9]+)?", first.cells[0]):
+            raise DataError(
+                f"{path}, line {self._first}: ten columns, the first of them numbers, as in CoNLL-U, but `word_column` "
+                "is 0. Words are in column 1 and parts of speech in column 3: --word_column 1 --tag_column 3."
+            )
         others = [column for column in range(self._width) if column not in (word, *tag)]
         names = FEATURE_NAMES.get(len(others), [f"column_{column}" for column in others])
         names = [*["words", "tags"][: 1 + len(tag)], *names]
         self.columns = dict(zip(names, [word, *tag, *others], strict=True))
-        self._known: set[str] | None = None  # tags, to tell a comment from a word
-        if tag and not self.separator:
+        self._last = tag[0] if tag else self._width - 1
+        self._known: set[str] | None = None  # tags, or values of the last column, to tell a comment from a word
+        if self._width > 1 and not self.separator:
             cells = (line.cells for line in itertools.chain([first], certain))
-            self._known = {row[tag[0]] for row in cells if len(row) == self._width}
+            self._known = {row[self._last] for row in cells if len(row) == self._width}
         self._counts: Counter[str] = Counter()
 
     def _chosen(self, given: dict[str, int | None]) -> list[int]:
@@ -153,6 +164,10 @@ class ColumnFile:
         before: list[str] = []
         for block in blocks_of(self.path):
             lines = [line for line in block if line.cells[0] != DOCUMENT]
+            if self._is_conllu:
+                counted = [line for line in lines if not NO_WORD.fullmatch(line.cells[0])]
+                self._counts["lines of several words, or of none, skipped"] += len(lines) - len(counted)
+                lines = counted
             words = list(itertools.dropwhile(self._is_comment, lines))
             self._counts["comment lines skipped"] += len(lines) - len(words)
             first = words[0].number if words else math.inf
@@ -182,10 +197,15 @@ class ColumnFile:
             return line.text.startswith("#") and len(line.cells) == 1
         if line.cells[0] != "#" or len(line.cells) != self._width:
             return line.cells[0] == "#"
-        return self._known is not None and line.cells[self.columns["tags"]] not in self._known
+        return self._known is not None and line.cells[self._last] not in self._known
 
     def _check(self, line: Line) -> None:
         tag = self.columns.get("tags")
+        if len(line.cells) == self._width and not line.cells[self.columns["words"]].strip(" "):
+            raise DataError(
+                f"{self.path}, line {line.number}: {line.text[:60]!r} has no word in column {self.columns['words']}. "
+                "Remove the line, or write a word."
+            )
         if len(line.cells) != self._width or (tag is not None and not line.cells[tag].strip(" ")):
             raise DataError(
                 f"{self.path}, line {line.number}: {line.text[:60]!r} has {len(line.cells)} columns, expected "

@@ -43,6 +43,8 @@ def with_hierarchy(data: MultiLabelData, source: str | os.PathLike[str] | Pairs)
     if data.hierarchy is not None:
         raise DataError(f"`hierarchy` is {name}, but {data.name} has its own hierarchy. Leave it out.")
     pairs = list(_of_file(Path(source)) if isinstance(source, (str, os.PathLike)) else _of_list(source))
+    if not pairs:
+        raise DataError(f"{name} is empty; expected pairs of a child and its parent.")
     parents: dict[str, dict[str, None]] = {}
     for child, parent in pairs:
         parents.setdefault(child, {})[parent] = None
@@ -141,8 +143,9 @@ def _closed(data: MultiLabelData, names: list[str], hierarchy: Hierarchy, notes:
             continue
         labels = np.asarray(rows.with_format("numpy")["labels"][:], dtype=np.float32)
         before[split] = labels
-        labels = np.pad(labels, ((0, 0), (0, len(names) - labels.shape[1])))
-        after[split] = hierarchy.closed(labels)
+        added = range(labels.shape[1], len(names))
+        labels = np.pad(labels, ((0, 0), (0, len(added))))
+        after[split] = hierarchy.closed(labels, added)
         columns = {name: rows.data.column(name) for name in rows.column_names}
         closed = Dataset(pa.table({**columns, "labels": fixed_size_column(after[split])}))
         kinds = Features({**rows.features, "labels": closed.features["labels"]})  # also of images

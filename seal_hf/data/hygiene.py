@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from datasets import Dataset
 
-MISSING = ("nan", "null", "<na>", "n/a")  # texts that were missing values
+MISSING = ("nan", "null", "<na>", "n/a", "na", "none")  # texts that were missing values
 SEPARATORS = "|;,"  # in label cells; the first one in a cell separates it
-OTHER_MARKS = (" ", "/", "+", "&")  # these do not separate
+OTHER_MARKS = (" ", "/", "+", "&", "\n")  # these do not separate
 SHOWN = 3
 
 
@@ -70,6 +70,14 @@ def separator_notes(cells: Iterable[Any], names: Sequence[str]) -> list[str]:
                 f"{marks[0]!r} separates labels in {used[marks[0]]} rows, and {' or '.join(map(repr, marks[1:]))} in "
                 f"{others} others: {len(names)} labels, but {len(parts)} if only {marks[0]!r} separates. If the other "
                 "mark belongs to names, write the cells as JSON lists."
+            ]
+    known = set(names)
+    for mark in SEPARATORS:
+        both = [name for name in names if mark in name and {part.strip() for part in name.split(mark)} - {""} <= known]
+        if both:
+            return [
+                f"{len(both)} labels contain {mark!r} between names that are labels too, such as {both[0]!r}: only one "
+                "mark separates a cell, the first of |, ; and , in it. Write these cells with one mark."
             ]
     for mark in OTHER_MARKS:
         parts = {part.strip() for name in names for part in name.split(mark)} - {""}

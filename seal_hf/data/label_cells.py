@@ -17,6 +17,7 @@ from .common import DataError
 
 FORMATS = ("auto", "ids", "names", "multi_hot")
 JOINED = re.compile(r"""(?<![,\[(\s])(['"])\s+(['"])""")  # the end of a text and the begin of the next one
+SETS = ("set(", "frozenset(")  # how Python writes sets for which braces do not do
 MULTI_HOT = ("0", "1", "-1", "0.0", "1.0", "-1.0")
 MAX_IDS = 100_000  # a larger id without a list of names is a year, a date or a key
 
@@ -44,7 +45,7 @@ def label_cell(value: Any, place: str, keep_empty: bool = False) -> list:
         return []
     if isinstance(value, str):
         value = value.strip()
-        value = _literal(value, place) if value.startswith(("(", "{")) else value
+        value = _literal(value, place) if value.startswith(("(", "{", *SETS)) else value
     if isinstance(value, str):
         if not value.startswith("["):
             if re.fullmatch(r"[0-9]+( +[0-9]+)+", value):
@@ -96,6 +97,8 @@ def _survives(name: str) -> bool:
 
 def _literal(text: str, place: str) -> Any:
     """A tuple or set in Python's notation; other texts, such as a name in brackets, stay unchanged."""
+    if text.startswith(SETS) and text.endswith(")"):
+        text = text[text.index("(") + 1 : -1] or "()"
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError):
@@ -135,6 +138,8 @@ def label_matrix(
     cells = {split: [[v for v in cell if v is not None] for cell in rows] for split, rows in cells.items()}
     values = [cell for rows in cells.values() for cell in rows]
     if label_format == "names":
+        cells = _whole_numbers(cells)
+        values = [cell for rows in cells.values() for cell in rows]
         known = names or sorted({str(v) for cell in values for v in cell})
         index = {name: i for i, name in enumerate(known)}
     else:
@@ -187,6 +192,8 @@ def gold_labels(
     if known == "ids" and label_format == "auto" and not names and _are_names(cells, labels):
         known = label_format = "names"
     if known == "names":
+        if not own & {str(value) for cell in cells for value in cell if str(value).endswith(".0")}:
+            cells = _whole_numbers({"all": [[value for value in cell if value is not None] for cell in cells]})["all"]
         found = Counter(str(value) for cell in cells for value in cell if value is not None)
         _check_known([name for name in found if name not in own], labels, source)
         names = labels
@@ -237,6 +244,15 @@ def guess_format(values: list[list], num_labels: int | None) -> str:
     same = len(lengths) == 1 and min(lengths) > 1 and (num_labels is None or lengths == {num_labels})
     repeats = any(len(cell) != len(set(map(str, cell))) for cell in values)
     return "multi_hot" if same or repeats else "ids"
+
+
+def _whole_numbers(cells: Mapping[str, list[list]]) -> dict[str, list[list]]:
+    """Values by split, without the `.0` that pandas adds to whole numbers if one is missing, if all values are such."""
+    texts = {split: [[str(value) for value in cell] for cell in rows] for split, rows in cells.items()}
+    flat = [value for rows in texts.values() for cell in rows for value in cell]
+    if not any("." in value for value in flat) or not all(re.fullmatch(r"-?[0-9]+(\.0+)?", value) for value in flat):
+        return dict(cells)
+    return {split: [[value.partition(".")[0] for value in cell] for cell in rows] for split, rows in texts.items()}
 
 
 def _multi_hot(

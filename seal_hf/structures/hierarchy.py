@@ -83,9 +83,14 @@ class Hierarchy:
                 np.maximum(columns[parent], columns[label], out=columns[parent])
         return np.ascontiguousarray(columns.T)
 
-    def closed(self, labels: np.ndarray) -> np.ndarray:
-        """(N, L) labels with 1 at each ancestor of a 1; all others, also -1 for unknown, are unchanged."""
-        return np.where(self.raised(labels > 0), labels.dtype.type(1), labels)
+    def closed(self, labels: np.ndarray, derived: Sequence[int] = ()) -> np.ndarray:
+        """(N, L) labels with 1 at each ancestor of a 1; all others, also -1 for unknown, are unchanged. But the labels
+        `derived`, of which the data say nothing, are -1 where a descendant is unknown and none is 1."""
+        found = np.where(self.raised(labels > 0), labels.dtype.type(1), labels)
+        if len(derived):
+            unknown = self.raised(labels < 0)[:, derived] & (found[:, derived] <= 0)
+            found[:, derived] = np.where(unknown, -1, found[:, derived])
+        return found
 
     def lowered(self, values: np.ndarray) -> np.ndarray:
         """(N, L) values: each label gets the lowest of its own and its ancestors'."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
 from ...data.inputs.label_images import ImageFiles, ImageTable, image_column_of, image_files
 from ...data.inputs.tables import Table, TextReader, open_table, text_column_of
 from ...data.inputs.writers import Writer, table_writer
-from ...data.label_cells import cell_writer, gold_labels
+from ...data.label_cells import MULTI_HOT, cell_writer, gold_labels
 from ...inference.decisions import LabelDecisions, as_threshold
 from ...models import SealForMultiLabel
 from ...saving.kinds import holds_image_classifier
@@ -124,9 +125,13 @@ class LabelOutput(OutputKind):
         check_owner(cells, "tables", f"{options.input} is ARFF, where attributes are the labels")
         weights = (self.config.get("inputs") or {}).get("sample_weight")
         unread = [] if weights is None else [weights]
+        return ArffReader(find_arff(options.input, options.split), self.labels, size, gold, unread, self._implied)
+
+    @cached_property
+    def _implied(self) -> set[str]:
+        """The labels above others in a hierarchy, which data need not have."""
         hierarchy = hierarchy_of(SimpleNamespace(**self.config))
-        implied = {self.labels[i] for above in (hierarchy.parents if hierarchy else ()) for i in above}
-        return ArffReader(find_arff(options.input, options.split), self.labels, size, gold, unread, implied)
+        return {self.labels[i] for above in (hierarchy.parents if hierarchy else ()) for i in above}
 
     @property
     def _label_column(self) -> str:
@@ -141,17 +146,18 @@ class LabelOutput(OutputKind):
     def _gold_columns(self, table: Table) -> dict[str, Any]:
         """Where a table has gold labels, as arguments of its reader: a column of sets, else one column per label."""
         column = self._label_column_of(table)
-        missing = [label for label in self.labels if label not in table.columns]
-        if column not in table.columns and not missing:
-            return {"labels": self.labels}
-        if column not in table.columns and len(missing) < len(self.labels):
+        own = [label for label in self.labels if label in table.columns]
+        missing = [label for label in self.labels if label not in table.columns and label not in self._implied]
+        if column in table.columns or getattr(self.options, "label_column", None) is not None or not own:
+            need_column(column, dict.fromkeys(table.columns, []), "label_column", table.source)
+            return {"label_column": column}
+        if missing:
             raise DataError(
-                f"{table.source} has a column of 0 and 1 for {len(self.labels) - len(missing)} of the model's "
+                f"{table.source} has a column of 0 and 1 for {len(own)} of the model's "
                 f"{len(self.labels)} labels, but none for {few(missing)}. Add these columns; empty cells are unknown "
                 "labels, which do not count."
             )
-        need_column(column, dict.fromkeys(table.columns, []), "label_column", table.source)
-        return {"label_column": column}
+        return {"labels": own}
 
     # --- predictions -------------------------------------------------------------------------------------------------
 
@@ -245,11 +251,29 @@ class LabelOutput(OutputKind):
 
     def _gold(self, reader: Reader) -> np.ndarray:
         cells = [cell for chunk in reader.chunks(self.rows_per_chunk) for cell in chunk.gold or ()]
-        names, label_format = None, "names"
+        names, label_format, own = None, "names", list(self.labels)
         if isinstance(reader, TextReader):
             names, label_format = reader.label_names, "multi_hot" if reader.labels else self.options.label_format
+            own = list(reader.labels) or (self._own_labels(cells) if names is None else own)
+            names = own if len(own) < len(self.labels) else names
+        elif isinstance(reader, ArffReader):
+            own = reader.known
         gold = gold_labels(cells, self.labels, names, label_format, self.options.input)
         for row, places in enumerate(getattr(reader, "unknown", ())):
             gold[row, places] = -1
-        hierarchy = hierarchy_of(self.model.config)
-        return gold if hierarchy is None else hierarchy.closed(gold)
+        if (hierarchy := hierarchy_of(self.model.config)) is not None:
+            gold = hierarchy.closed(gold, [i for i, label in enumerate(self.labels) if label not in own])
+        if not (gold > 0).any():
+            raise DataError(f"{self.options.input}: no row has a gold label, so there is nothing to evaluate against.")
+        return gold
+
+    def _own_labels(self, cells: Sequence[list]) -> list[str]:
+        """The labels of multi-hot lists that are shorter than the model's labels: those without the last ones, if these
+        are parents that a hierarchy added. All labels for other cells."""
+        lengths = {len(cell) for cell in cells}
+        size = lengths.pop() if len(lengths) == 1 else 0
+        binary = all(value is None or str(value) in MULTI_HOT for cell in cells for value in cell)
+        binary &= self.options.label_format in ("auto", "multi_hot")
+        if not binary or not 1 < size < len(self.labels) or set(self.labels[size:]) - self._implied:
+            return list(self.labels)
+        return list(self.labels[:size])

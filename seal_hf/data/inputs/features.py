@@ -80,6 +80,7 @@ class ArffReader:
 
     Attributes:
         unknown: indices of unknown labels, `?`, for each row whose gold labels were read.
+        known: the labels that the file has.
 
     Raises:
         DataError: features or, with `gold`, labels differ from the model's; a damaged row, when it is reached.
@@ -106,6 +107,7 @@ class ArffReader:
         self._labels = [place[name] for name in labels if name in place]
         skipped = {*self._labels, self.file.class_index, *(place[name] for name in unread if name in place)}
         self._features = [i for i in range(len(place)) if i not in skipped]
+        self.known = [name for name in labels if name in place or self.file.class_index is not None]
         missing = [name for name in labels if name not in place and name not in implied]
         if gold and self.file.class_index is None and missing:
             raise DataError(

@@ -50,15 +50,17 @@ def read_rules(file: str | Path) -> list[Rule]:
 
 
 def output_of_rules(file: str | Path) -> str:
-    """The outputs that a file of rules is for, `label sets`, `tags` or `masks`, by the first rule whose kind is known;
-    `tags` if none is.
+    """The outputs that a file of rules is for, `label sets`, `tags` or `masks`, by the first rule whose kind is known.
 
     Raises:
-        ValueError: as [`read_rules`].
+        ValueError: as [`read_rules`]; no rule's kind is known, or there is no rule.
     """
     for item, _ in load_items(file):
         keys: Sequence[Any] = list(item) if isinstance(item, dict) else []
         for output, kinds in OF_OUTPUT.items():
             if any(key in kinds for key in keys):
                 return output
-    return "tags"
+    parse_rules(
+        file, {key: kind for kinds in OF_OUTPUT.values() for key, kind in kinds.items()}
+    )  # names the first rule
+    raise ValueError(f"{file} has no rule. Write rules below `rules:`, see docs/how-to/rules.md.")
