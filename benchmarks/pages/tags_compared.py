@@ -38,15 +38,14 @@ MINILM = {
     "twitter_pos_minilm": ("Parts of speech with MiniLM", "Twitter POS. All methods are level."),
     "wnut17_minilm": (
         "Named entities with MiniLM",
-        "WNUT-17, the first 2,000 of 3,394 training sentences. A CRF is ahead of cross-entropy. NCE adds nothing to it.",
+        "WNUT-17, the first 2,000 of 3,394 training sentences. A CRF is ahead of cross-entropy, and NCE "
+        "adds nothing to it.",
     ),
     "conll2000_minilm": ("Chunks with MiniLM", "CoNLL-2000, 2,000 training sentences as above."),
 }
 NETS = {"BiLSTM": FINALS, "MiniLM": MINILM}
-BESIDE = {
-    "figure": None,
-    "exact match": "test_exact_match",
-}  # columns of an energy beside a CRF; None: that of the data
+# the columns of an energy beside a CRF -> key of the figure; None: the main one of the data
+BESIDE = {"figure": None, "exact match": "test_exact_match"}
 
 
 def every_pair() -> list[str]:
