@@ -165,10 +165,43 @@ def test_a_folder_of_cross_entropy_is_refused(tmp_path):
     assert_refused(tmp_path / "ce" / "checkpoint-4", tmp_path, ValueError, message)
 
 
-def test_weights_alone_are_refused(tmp_path):
-    run(tmp_path / "only", stop=4, save_strategy="steps", save_steps=4, save_only_model=True)
-    message = "cannot be resumed: _loss_net/learner.pt.*save_only_model=True.*Start a new run from its weights"
+@pytest.mark.parametrize("loss", ["nce", "ce"])
+def test_weights_alone_are_refused(tmp_path, loss):
+    run(tmp_path / "only", loss=loss, stop=4, save_strategy="steps", save_steps=4, save_only_model=True)
+    message = "cannot be resumed: scheduler.pt.*save_only_model=True.*Start a new run from its weights"
     assert_refused(tmp_path / "only" / "checkpoint-4", tmp_path, ValueError, message)
+
+
+@pytest.mark.parametrize(
+    "options", [dict(eval_strategy="epoch"), dict(eval_strategy="steps", eval_steps=3, eval_on_start=True)]
+)
+def test_evaluations_at_the_checkpoint_are_made_once(tmp_path, options):
+    """λ1 by the rule reads them. The checkpoint is at the end of an epoch, or the run evaluated at its start."""
+    options |= dict(energy_weight=None, save_strategy="steps", save_steps=6, num_train_epochs=4)
+    whole, trainer = run(tmp_path / "whole", **options)
+    run(tmp_path / "part", stop=12, **options)
+    resumed, again = run(tmp_path / "part", resume=str(tmp_path / "part" / "checkpoint-12"), **options)
+    assert torch.equal(whole, resumed)
+    steps = [[entry["step"] for entry in each.state.log_history if "eval_loss" in entry] for each in (trainer, again)]
+    assert steps[0] == steps[1] and 12 in steps[0]
+
+
+def test_a_batch_that_was_too_large_leaves_no_trace_in_the_loss_net(tmp_path):
+    """Oracle: the run that began with the batch that fits."""
+    plain, _ = tiny_run.run(tmp_path / "plain", batch=14)
+    torch.manual_seed(0)
+    trainer, nets = tiny_run.make(tmp_path / "found", auto_find_batch_size=True)
+    step = trainer.compute_loss
+
+    def fails_at_first(model, inputs, *args, **kwargs):
+        if len(inputs["labels"]) > 14 and model.training:
+            raise RuntimeError("CUDA out of memory.")
+        return step(model, inputs, *args, **kwargs)
+
+    trainer.compute_loss = fails_at_first
+    trainer.train()
+    assert trainer._train_batch_size == 14
+    torch.testing.assert_close(tiny_run.parameters(nets), plain)
 
 
 def test_a_loss_net_of_another_size_is_refused(checkpoint, tmp_path):

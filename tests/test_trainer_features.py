@@ -110,6 +110,9 @@ def test_patience_counts_from_the_first_change_of_the_figure():
         ([], True, 0),
     ):
         assert without_gain(values, greater) == count
+    assert without_gain([0.5, 0.6, 0.65, 0.8], True, threshold=0.1) == 0
+    assert without_gain([0.5, 0.55, 0.6, 0.65], True, threshold=0.1) == 3
+    assert without_gain([0.5, 0.45, 0.3], False, threshold=0.1) == 0
 
 
 @pytest.mark.parametrize(("figures", "best"), [([0, 0, 0], 3), ([0, 0, 0.2, 0.2], 3), ([0.5, 0.5, 0.4, 0.4], 2)])

@@ -41,6 +41,7 @@ class Learner:
         betas, eps: those of AdamW.
         compile_options: arguments of `torch.compile` for the forward of `__call__`; None leaves it eager. `net` itself
             stays eager and keeps its parameters' names, so that calling it frozen causes no recompilation.
+        finds_unused_parameters: DDP looks for parameters that get no gradient in a step.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Learner:
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         compile_options: dict[str, Any] | None = None,
+        finds_unused_parameters: bool = False,
     ):
         self.net = net.to(accelerator.device)
         self.accelerator = accelerator
@@ -66,7 +68,9 @@ class Learner:
             forward_net = cast(nn.Module, torch.compile(self.net, **compile_options))  # a compiled module is a module
         if accelerator.num_processes > 1:
             device_ids = [accelerator.device.index] if accelerator.device.type == "cuda" else None
-            forward_net = DistributedDataParallel(forward_net, device_ids=device_ids)
+            forward_net = DistributedDataParallel(
+                forward_net, device_ids=device_ids, find_unused_parameters=finds_unused_parameters
+            )
         self.forward_net = forward_net
         rate = param_groups[-1].get("lr", 1e-3)  # every group has its own rate, but some schedules read the default
         self.optimizer = RowAdamW(param_groups, lr=rate, betas=betas, eps=eps, fused=True)
@@ -91,6 +95,7 @@ class Learner:
             betas=(args.adam_beta1, args.adam_beta2),
             eps=args.adam_epsilon,
             compile_options=args.loss_net_compile_options,
+            finds_unused_parameters=loss_net.has_pretrained_encoder and not args.loss_net_gradient_checkpointing,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor:

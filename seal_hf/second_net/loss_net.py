@@ -20,7 +20,7 @@ from ..nets.heads import MEAN, POOLINGS
 from ..nets.recurrent import BiLSTMEncoder
 from ..structures.label_sets import LabelSets
 from ..structures.sequences import at_least_float32
-from ..utils.modules import Net, second_order
+from ..utils.modules import Net, evaluating, second_order
 from ..utils.options import check_value
 
 FROM_SCRATCH = (MLPEncoder, BiLSTMEncoder, CNNEncoder)
@@ -109,6 +109,7 @@ class LossNet(PreTrainedModel):
         elif config.encoder_mode == "separate":
             options = dict(config.encoder_config or {})
             encoder_config = AutoConfig.for_model(options.pop("model_type"), **options)
+            encoder_config.architectures = encoder_config.architectures or []  # Funnel's in transformers 5 needs a list
             self.encoder = encoder = without_pooler(AutoModel.from_config(encoder_config))
             self.main_input_name = encoder.main_input_name
         head_layers = config.head_layers if reads is None else 0  # an energy that reads an input has no features
@@ -191,13 +192,20 @@ class LossNet(PreTrainedModel):
             return inputs[name]
         if features is None:
             assert self.encoder is not None, "a shared loss-net is given the features"
-            outputs = self.encoder(**inputs)
+            still = isinstance(self.encoder, LossAdapter) and not self.training  # the base follows the task-net's mode
+            with evaluating(cast(LossAdapter, self.encoder).encoder) if still else contextlib.nullcontext():
+                outputs = self.encoder(**inputs)
             features = cast(Tensor, outputs.last_hidden_state)
             if self.pooling is not None:
                 encoder = self.encoder.encoder if isinstance(self.encoder, LossAdapter) else self.encoder
                 pooled = getattr(outputs, "pooler_output", None)
                 features = vector(features, inputs, self.pooling, encoder.config, pooled)
         return self.head(features)
+
+    @property
+    def has_pretrained_encoder(self) -> bool:
+        """True if it has an encoder of its own from transformers, of which some parameters may get no gradient."""
+        return isinstance(self.encoder, PreTrainedModel) and not isinstance(self.encoder, FROM_SCRATCH)
 
     @property
     def pooling(self) -> str | None:

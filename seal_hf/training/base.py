@@ -26,7 +26,7 @@ from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
 from .alignment import ALIGNMENT, PULL
 from .checkpoints import Checkpoints
 from .checks import check_best_metric, check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
-from .epochs import tell_epochs
+from .epochs import SaveAfterEvaluation, tell_epochs
 from .evaluation import scored_by, scoring
 from .hints import hint_at
 from .label_parts import see_labels
@@ -73,6 +73,7 @@ class StructuredTrainer(Trainer):
     loss_net_is_cached = False  # True if the features of the loss-net's own encoder are read from disk
     _given_space: OutputSpace | None = None
     resumed_step = 0
+    loss_net_at_start: dict[str, Tensor] | None = None  # with `auto_find_batch_size`, which begins a run several times
     _resumed_from: str | None = None
     _contents: dict[str, tuple[Any, Any]]  # attribute -> (data set, its contents)
     _trial = None  # set by the Trainer: the trial whose values the arguments have
@@ -92,6 +93,7 @@ class StructuredTrainer(Trainer):
         kwargs["compute_metrics"] = scored_by(args, kwargs.get("compute_metrics"))
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         check_embeddings(self.model, args)
+        self.add_callback(SaveAfterEvaluation())
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         self._contents = {}
         self._default_collator = self.data_collator if data_collator is None else None
@@ -278,7 +280,13 @@ class StructuredTrainer(Trainer):
         anew. ValueError for an incomplete checkpoint, or one of a run with other arguments unless `resume_changed`."""
         self._resumed_from = self.checkpoints.folder_to_resume(resume_from_checkpoint)
         tell_epochs(self, self.train_dataset)
-        return super().train(self._resumed_from, *args, **kwargs)
+        self.loss_net_at_start = None
+        asked = self.args.eval_on_start
+        self.args.eval_on_start = asked and self._resumed_from is None  # that evaluation was made, and counts once
+        try:
+            return super().train(self._resumed_from, *args, **kwargs)
+        finally:
+            self.args.eval_on_start = asked
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> Any:
         """As the Trainer's; no batch if a callback stops the run before its first step, see [`Patience`]."""

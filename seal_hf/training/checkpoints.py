@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from transformers import PreTrainedModel
-from transformers.trainer import TRAINING_ARGS_NAME
+from transformers.trainer import SCHEDULER_NAME, TRAINING_ARGS_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging
 
@@ -107,6 +107,11 @@ class Checkpoints:
     def check(self, folder: str) -> None:
         """Raises ValueError if a run cannot go on from `folder`, before anything is changed."""
         check_complete(folder)
+        if not Path(folder, SCHEDULER_NAME).is_file():
+            raise ValueError(
+                f"{folder} cannot be resumed: {SCHEDULER_NAME}, the state of the schedule, is missing. Was it saved "
+                "with save_only_model=True? Start a new run from its weights instead."
+            )
         args = self.trainer.args
         check_same_run(folder, record_of(self.trainer), own_defaults(args), args.resume_changed)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch.utils.data import IterableDataset
 from transformers import Trainer, TrainerCallback
+from transformers.trainer_utils import IntervalStrategy
 
 
 class NewEpoch(TrainerCallback):
@@ -22,6 +23,22 @@ class NewEpoch(TrainerCallback):
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.told.set_epoch(int(state.epoch or 0))
+
+
+class SaveAfterEvaluation(TrainerCallback):
+    """Moves the checkpoint of an epoch's last step behind the epoch's evaluation, which a resumed run would lack: the
+    rule of λ1, [`Patience`] and the best figure read it."""
+
+    held = False
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        ends = abs((state.epoch or 0) - round(state.epoch or 0)) < 1e-9
+        self.held = control.should_save and ends and args.eval_strategy == IntervalStrategy.EPOCH
+        control.should_save = control.should_save and not self.held
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        control.should_save = control.should_save or self.held
+        self.held = False
 
 
 def tell_epochs(trainer: Trainer, told: Any) -> None:

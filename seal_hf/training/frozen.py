@@ -59,6 +59,7 @@ def check_freezing(trainer: Any, **datasets: Any) -> None:
         "`model_init` makes new nets": trainer.model_init is not None,
         "the task-net trains an adapter in the encoder": library_of(trainer.model) is not None,
         "`torch_compile` is set, which compiles the encoder": args.torch_compile,
+        "`neftune_noise_alpha` is set, which changes what the encoder reads": args.neftune_noise_alpha is not None,
         f"`hypergradient` is {args.hypergradient!r}, which runs the encoder": args.hypergradient != "none",
         f"{trainer.accelerator.distributed_type.value} shards the task-net": trainer.is_fsdp_enabled
         or trainer.is_deepspeed_enabled,

@@ -13,6 +13,7 @@ from accelerate.utils import DistributedType, DynamoBackend
 from torch import nn
 from transformers import TrainingArguments
 
+from ..adapters import library_of
 from ..energy_losses import ENERGY_LOSSES
 from ..utils.compat import FSDP_ARGUMENT_IS_FSDP1
 from .arguments import SealTrainingArguments
@@ -62,10 +63,12 @@ def check_launcher(
 
 def check_crf(args: SealTrainingArguments, accelerator: Accelerator, task_net: nn.Module) -> None:
     """Raises ValueError if a task-net with a CRF is sharded, or DDP is to look for unused parameters, see
-    [`spare_crf`]."""
+    [`spare_crf`]; or if FSDP shards one with an adapter, whose checkpoints then fail."""
+    kind = accelerator.distributed_type
+    if kind is DistributedType.FSDP and library_of(task_net) is not None:
+        raise ValueError("The task-net has an adapter, whose checkpoints FSDP cannot write: use DDP, or no adapter.")
     if getattr(task_net, "crf", None) is None:
         return
-    kind = accelerator.distributed_type
     if kind in SHARDED:
         raise ValueError(f"The task-net has a CRF, which does not go with {kind.value}: use DDP, or no CRF.")
     if kind in DDP and args.ddp_find_unused_parameters:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ class Patience(EarlyStoppingCallback):
 
     Args:
         early_stopping_patience: number of evaluations, at least 1.
+        early_stopping_threshold: a smaller gain over the best figure counts as none; default 0.
     """
 
     stopped_at: int | None = None  # the step at which the resumed run had already stopped
@@ -49,7 +51,8 @@ class Patience(EarlyStoppingCallback):
 
     def _count(self, args: Any, state: Any) -> None:
         values = logged(args, state)
-        self.early_stopping_patience_counter = without_gain(values, args.greater_is_better)
+        threshold = self.early_stopping_threshold or 0.0
+        self.early_stopping_patience_counter = without_gain(values, args.greater_is_better, threshold)
 
 
 def logged(args: Any, state: Any) -> list[float]:
@@ -63,13 +66,16 @@ def unchanged(values: Sequence[float]) -> bool:
     return len(values) > 1 and all(value == values[0] for value in values)
 
 
-def without_gain(values: Sequence[float], greater_is_better: bool) -> int:
-    """The number of evaluations since the best one, without the equal ones at the beginning."""
-    best, count, begun = None, 0, False
+def without_gain(values: Sequence[float], greater_is_better: bool, threshold: float = 0.0) -> int:
+    """The number of evaluations since the last one that was more than `threshold` better than all before, without the
+    equal ones at the beginning."""
+    sign = 1 if greater_is_better else -1
+    best, count, begun = -math.inf, 0, False
     for value in values:
         begun = begun or value != values[0]
-        if best is None or (value > best if greater_is_better else value < best):
-            best, count = value, 0
+        if sign * value > best + threshold:
+            count = 0
         elif begun:
             count += 1
+        best = max(best, sign * value)
     return count

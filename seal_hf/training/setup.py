@@ -113,6 +113,10 @@ def loss_net_learner(trainer: Any, num_training_steps: int) -> Learner:
         ValueError: the task-net's optimizer, which the user gave, has parameters of the loss-net.
     """
     loss_net, args, accelerator = trainer.loss_net, trainer.args, trainer.accelerator
+    if args.auto_find_batch_size and trainer.loss_net_at_start is None:
+        trainer.loss_net_at_start = {name: value.clone() for name, value in loss_net.state_dict().items()}
+    elif args.auto_find_batch_size:  # what ran out of memory had trained it
+        loss_net.load_state_dict(trainer.loss_net_at_start)
     if args.loss_net_gradient_checkpointing:
         enable_gradient_checkpointing(loss_net.encoder)
     sparse = trainer.space.is_sparse(trainer.model.config.num_labels)
