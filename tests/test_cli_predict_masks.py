@@ -139,6 +139,9 @@ def test_a_folder_is_replaced_as_a_whole_or_not_at_all(saved, images, monkeypatc
     from seal_hf.cli.outputs import mask_files
 
     folder = run(saved.path, images / "new", images / "out", "--energy", "true")
+    for ending in ("unfinished", "replaced"):  # someone else's
+        (images / f"out.{ending}").mkdir()
+        (images / f"out.{ending}" / "thesis.tex").write_text("all of it")
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     with pytest.raises(ValueError, match="exists. Give another name, or --overwrite"):
         run(saved.path, images / "new", folder)
@@ -152,9 +155,11 @@ def test_a_folder_is_replaced_as_a_whole_or_not_at_all(saved, images, monkeypatc
         with pytest.raises(OSError, match="no space left"):
             run(saved.path, images / "new", folder, "--overwrite")
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
-    assert sorted(path.name for path in images.iterdir()) == ["new", "new.npz", "out"]
     run(saved.path, images / "new/img_00.png", folder, "--overwrite")
     assert [file.name for file in folder.iterdir()] == ["img_00.png"]
+    there = ["new", "new.npz", "out", "out.replaced", "out.unfinished"]
+    assert sorted(path.name for path in images.iterdir()) == there
+    assert all((images / name / "thesis.tex").read_text() == "all of it" for name in there[3:])
 
 
 def test_a_folder_of_other_things_is_never_replaced(saved, images):

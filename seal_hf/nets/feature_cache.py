@@ -73,7 +73,7 @@ def cached_features(
         if chunk is None:
             batches = [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]
             chunk = torch.cat([_encode(encoder, rows.batch(batch), read) for batch in batches])
-            with whole_file(file, shared=True) as unfinished:
+            with whole_file(file) as unfinished:
                 save_file({FEATURES: chunk}, unfinished)
         features.append(chunk)
     encoder.train(was_training)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,19 +13,25 @@ from typing import Any
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str], shared: bool = False) -> Iterator[Path]:
-    """Yield a path beside `path` to write to, and rename it to `path` when the block ends. The folder is made.
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a new path beside `path` to write to, and rename it to `path` when the block ends. The folder is made.
 
-    If the block is interrupted, `path` stays as it was. `shared`: other processes may be writing the same file.
+    If the block is interrupted, `path` stays as it was.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished" if shared else f"{path.name}.unfinished")
+    unfinished = new_name(path, "unfinished")
     try:
         yield unfinished
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def new_name(path: Path, ending: str) -> Path:
+    """A name beside `path` that no file has and no other process takes."""
+    names = (path.with_name(f"{path.name}.{secrets.token_hex(4)}.{ending}") for _ in itertools.count())
+    return next(name for name in names if not os.path.lexists(name))
 
 
 def json_object(path: Path, remedy: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...data.common import DataError
 from ...data.inputs.writers import Rows, Writer
-from ...utils.files import whole_file
+from ...utils.files import new_name, whole_file
 
 PROBABILITY, ENERGIES = "_probability", "energies.json"
 
@@ -104,8 +104,7 @@ def mask_writer(output: Path, colours: np.ndarray | None = None) -> Iterator[Mas
         with whole_file(output) as unfinished:
             yield MaskWriter(unfinished.parent, unfinished, colours)
         return
-    unfinished, replaced = (output.with_name(f"{output.name}.{what}") for what in ("unfinished", "replaced"))
-    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished, replaced = (new_name(output, ending) for ending in ("unfinished", "replaced"))
     unfinished.mkdir(parents=True)
     writer = MaskWriter(unfinished, colours=colours)
     try:
@@ -114,7 +113,6 @@ def mask_writer(output: Path, colours: np.ndarray | None = None) -> Iterator[Mas
         finally:
             writer.close()
         if output.is_dir():
-            shutil.rmtree(replaced, ignore_errors=True)
             output.rename(replaced)
         unfinished.rename(output)
         shutil.rmtree(replaced, ignore_errors=True)
