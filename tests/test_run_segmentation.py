@@ -66,11 +66,11 @@ def test_the_example_trains_writes_and_draws(tmp_path, data, capsys):
     assert again["test_mean_iou"] == pytest.approx(metrics["test_mean_iou"])  # pixels are read as they were
 
 
-def test_the_example_takes_a_hugging_face_model_on_whole_images(tmp_path, data, segformer):
+def test_the_example_takes_a_hugging_face_model_on_whole_images(tmp_path, data, segformer, caplog):
     metrics = segmentation.main(
         [*QUIET, str(tmp_path / "out"), *data[:2], "--image_size", "32", "--model_name_or_path", str(segformer)]
     )
-    assert 0 <= metrics["test_mean_iou"] <= 1
+    assert 0 <= metrics["test_mean_iou"] <= 1 and "built a fresh loss-net" in caplog.text
     saved = AutoImageProcessor.from_pretrained(tmp_path / "out")
     assert saved.do_normalize and list(saved.image_mean) == [0.485, 0.456, 0.406]
     with pytest.raises(ValueError, match="`crop_offsets` is set, but only the FCN averages .* 'segformer' predicts"):
@@ -79,7 +79,7 @@ def test_the_example_takes_a_hugging_face_model_on_whole_images(tmp_path, data, 
 
 
 @pytest.mark.parametrize("pretrained", [True, False], ids=["a processor that resizes", "fcn"])
-def test_the_pipeline_predicts_what_the_example_measured(tmp_path, data, segformer, pretrained):
+def test_the_pipeline_predicts_what_the_example_measured(tmp_path, data, segformer, pretrained, caplog):
     """From images of other sizes too: they are brought to the pixels that the net has been trained on."""
     Image = pytest.importorskip("PIL.Image", reason="pipelines of images need pillow")
     flags = [*data[:2], "--image_size", "32", "--loss", "ce"]
@@ -87,6 +87,7 @@ def test_the_pipeline_predicts_what_the_example_measured(tmp_path, data, segform
         image_processor_class()(size={"height": 64, "width": 64}).save_pretrained(segformer)  # as SegFormer's own: 512
         flags += ["--model_name_or_path", str(segformer)]
     metrics = segmentation.main([*QUIET, str(tmp_path / "out"), *flags, "--learning_rate", "1e-2"])
+    assert "loss-net" not in caplog.text  # cross-entropy trains none
     images = load_masks(data[1], image_size=32).test.images
     expected = np.load(tmp_path / "out" / "_predictions_test.npz")["probabilities"]
     segment = pipeline("image-segmentation", str(tmp_path / "out"), device="cpu")

@@ -156,7 +156,7 @@ class SealForSegmentation(SealModel):
             labels |= {"num_labels": len(data.label_names), "ignore_mismatched_sizes": True}
             labels |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs)
             labels |= {"energy": energy, "energy_options": energy_options}
-            seal = cls.from_pretrained(model_name_or_path, **labels, **kwargs)
+            seal = cls.from_pretrained(model_name_or_path, **(labels | kwargs))
             _check_colour(seal.config, model_name_or_path)
             return seal
         check_unread(kwargs, "a fresh FCN")

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from transformers import TrainerCallback
 
+from ...models.saved import find_loss_net
+from ...training.arguments import CROSS_ENTROPY
 from ..programs import early_stopping
 
 
@@ -49,6 +51,14 @@ class Arguments(NamedTuple):
         waits = "patience" in self.given or self.training.eval_strategy != "no"
         return early_stopping(self.training, self.run.patience if waits else 0)
 
+    @property
+    def loss_net(self) -> dict[str, Any]:
+        """Options of `for_data` on the loss-net. A run with cross-entropy trains none, so it says nothing of a fresh
+        one."""
+        name, options = self.nets.model_name_or_path, {"loss_net_encoder": self.training.loss_net_encoder}
+        quiet = name is not None and self.training.energy_loss == CROSS_ENTROPY and not _has_loss_net(name)
+        return options | ({"fresh_loss_net": True} if quiet else {})
+
     def value(self, name: str) -> Any:
         """The value of the argument `name`."""
         return getattr(self._owner(name), name)
@@ -66,3 +76,11 @@ class Arguments(NamedTuple):
 
     def _owner(self, name: str) -> Any:
         return next(part for part in (self.data, self.nets, self.run, self.training) if hasattr(part, name))
+
+
+def _has_loss_net(name: str) -> bool:
+    """True if a loss-net is saved in a folder or repo, or if that cannot be read: its loader says why."""
+    try:
+        return find_loss_net(name, {}) is not None
+    except Exception:  # the Hub raises many kinds
+        return True

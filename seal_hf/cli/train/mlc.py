@@ -152,7 +152,7 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
         check_owner(own, "texts", found)
     if data.kind != "images":
         check_owner({name: getattr(nets, name) for name in IMAGE_FLAGS}, "images", found)
-    options = {name: getattr(nets, name) for name in NETS} | {"loss_net_encoder": training.loss_net_encoder}
+    options = {name: getattr(nets, name) for name in NETS} | arguments.loss_net
     if nets.long_texts == "windows":
         options["window_size"] = MAX_LENGTH if nets.max_length is None else nets.max_length
     model = SealForMultiLabel.for_data(data, nets.model_name_or_path, long_texts=nets.long_texts, **options)

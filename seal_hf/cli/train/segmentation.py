@@ -70,7 +70,7 @@ def build(data: SegmentationData, arguments: Arguments) -> tuple[SealForSegmenta
     nets, training = arguments.nets, arguments.training
     crop = CROP_SIZE if nets.crop_size is None else nets.crop_size or None
     name = nets.model_name_or_path
-    model = SealForSegmentation.for_data(data, name, loss_net_encoder=training.loss_net_encoder, crop_size=crop)
+    model = SealForSegmentation.for_data(data, name, crop_size=crop, **arguments.loss_net)
     processor = fcn_image_processor() if name is None else load_image_processor(name)
     resize_to(processor, data.image_size)
     if hasattr(processor, "do_reduce_labels"):

@@ -117,7 +117,7 @@ def bilstm_tagger(
 def net_options(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
     """Options for `for_data`: the nets' arguments with these names, and those that the training arguments imply."""
     nets, training = arguments.nets, arguments.training
-    options = {name: getattr(nets, name) for name in names} | {"loss_net_encoder": training.loss_net_encoder}
+    options = {name: getattr(nets, name) for name in names} | arguments.loss_net
     gamma = getattr(nets, "language_model_weight", 1.0)
     if nets.energy == "chain_ge_c":
         options["energy_options"] = {"language_model_weight": gamma}
