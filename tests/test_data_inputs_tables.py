@@ -221,6 +221,15 @@ def test_a_column_that_holds_no_texts_is_one_clear_line(tmp_path, header, row, a
     assert all(word in str(error.value) for word in words), str(error.value)
 
 
+def test_a_file_without_a_header_is_named(tmp_path):
+    header, others = ["charge_login asks twice", "login|billing"], [["one", "login"], ["two", "login|billing"]]
+    with pytest.raises(DataError, match="first row .charge_login asks .* looks like data.* Put a header above it"):
+        column_of(tmp_path, header, *others, trained="text")
+    with pytest.raises(DataError, match="has 2 columns of text: .* If its first row is data, put a header above it"):
+        column_of(tmp_path, header, others[0])
+    assert column_of(tmp_path, header, *others, asked=header[0]) == header[0]
+
+
 def test_texts_that_are_no_strings_are_named_by_line(tmp_path):
     path = write_plainly(tmp_path / "new.jsonl", [{"text": "a"}, {"text": None}, {"text": 7}, {"text": ["b"]}])
     reader = TextReader(open_table(str(path)), "text")

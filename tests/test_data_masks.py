@@ -282,10 +282,13 @@ def test_resizing_doubles_pixels_of_masks_and_keeps_flat_images_flat(tmp_path):
 def test_images_without_a_mask_and_masks_without_an_image_are_named(tmp_path):
     images, masks = pictures(4)
     write_folder(tmp_path, images, masks[:3])
-    with pytest.raises(DataError, match=r"images.003.png: no file of this name in .*masks"):
+    with pytest.raises(DataError, match=r"images.003.png: no file of this name in .*masks\. Give each"):
         load_masks(str(tmp_path))
     write_folder(tmp_path, images[:0], np.concatenate([masks, masks[:1]]))
-    with pytest.raises(DataError, match=r"masks.004.png: no file of this name in .*images"):
+    with pytest.raises(DataError, match=r"masks.004.png: no file of this name in .*images\. Give each"):
+        load_masks(str(tmp_path))
+    (tmp_path / "images" / "003.png").unlink()
+    with pytest.raises(DataError, match=r"masks.003.png: no file of this name in .*images, nor for 1 others\. Give"):
         load_masks(str(tmp_path))
 
 

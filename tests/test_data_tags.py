@@ -335,9 +335,9 @@ def test_tables_of_a_folder(tmp_path, monkeypatch):
         load_tags(str(tmp_path / "all.jsonl"))
     split = load_tags(str(tmp_path / "all.jsonl"), tag_column="kind")
     assert [len(getattr(split, name)) for name in SPLITS] == [16, 2, 2]
-    (tmp_path / "bad.jsonl").write_text('{"tokens": ["a"], "tags": ["O", "O"]}\n')
+    (tmp_path / "bad.jsonl").write_text('{"tokens": ["a"], "tags": ["O"]}\n\n{"tokens": ["a"], "tags": ["O", "O"]}\n')
     with pytest.raises(
-        DataError, match=r"row 0 \(counting from 0\): words and tags must be lists of the same length; found 1 and 2"
+        DataError, match="bad.jsonl, line 3: words and tags must be lists of the same length; found 1 and 2"
     ):
         load_tags(str(tmp_path / "bad.jsonl"))
     (tmp_path / "empty.jsonl").write_text("")

@@ -130,7 +130,10 @@ def test_the_loader_keeps_the_column_of_the_weights(tmp_path):
     raw = np.array([weights[int(x)] for (x,) in data.train["features"][:]])
     assert data.feature_names == ["x"] and np.allclose(data.train["sample_weight"][:], raw / raw.mean())
     (tmp_path / "a.csv").write_text("text,labels,w\n" + "t,x|y,1\n" * 30 + "t,x,-2\n")
-    for column, message in (("v", "no column 'v'"), ("w", "row 30 .* column 'w' is '-2', expected a finite number")):
+    for column, message in (
+        ("v", "no column 'v'"),
+        ("w", "a.csv, line 32: .* column 'w' is '-2', expected a finite number"),
+    ):
         with pytest.raises(DataError, match=message):
             load_multilabel(str(tmp_path / "a.csv"), sample_weight=column)
 

@@ -92,11 +92,7 @@ def _each_label(asked: Columns, rows: Rows, source: str, inputs: str) -> Chosen:
 
 def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: str) -> Chosen:
     """All columns beside the texts, if there are several and they hold only 0 and 1."""
-    if looks_like_data(rows, (*TEXTS, FEATURES, *LABELS, *IDENTIFIERS)):
-        raise DataError(
-            f"{source}: its first row ({few(list(rows))}) looks like data, not like column names. Put a header above "
-            "it, such as text,labels."
-        )
+    check_header(rows, source, ", such as text,labels")
     never: tuple[str | None, ...] = (*INDEXES, asked.sample_weight)
     binary = [name for name, values in rows.items() if name not in never and is_zero_one(values)]
     try:
@@ -117,6 +113,15 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: str) -> Cho
         f"{source} has no column 'labels' or 'label'; its columns are {', '.join(rows)}.{did_you_mean('labels', rows)} "
         f"Name the right one with --label_column.{hint}"
     )
+
+
+def check_header(rows: Mapping[str, Any], source: str, remedy: str) -> None:
+    """Raises DataError if the column names look like a row of data. `remedy` follows "Put a header above it"."""
+    if looks_like_data(rows, (*TEXTS, FEATURES, *LABELS, *IDENTIFIERS)):
+        raise DataError(
+            f"{source}: its first row ({few(list(rows))}) looks like data, not like column names. Put a header above "
+            f"it{remedy}."
+        )
 
 
 def need_column(name: str, rows: Mapping[str, Any], argument: str, source: str) -> None:
@@ -160,7 +165,7 @@ def find_text_column(rows: Rows, labels: Collection[str], source: str) -> str:
         and any(isinstance(v, str) and not is_number(v) for v in values[:100])
     ]
     if len(strings) == 1:
-        if len(rows) == 1 and re.search(r"\s.*\s|[.!?]$", strings[0]):
+        if len(rows) == 1 and _is_prose(strings[0]):
             raise DataError(
                 f"{source}: its only column is called {strings[0]!r}, which looks like a text. Put a header above the "
                 "first row, such as text; or name the column by --text_column."
@@ -168,7 +173,13 @@ def find_text_column(rows: Rows, labels: Collection[str], source: str) -> str:
         return strings[0]
     several = f"{len(strings)} columns of text: {', '.join(strings)}"
     what = several if strings else f"no column of text among {', '.join(rows)}"
-    raise DataError(f"{source} has {what}. Name the one to classify with --text_column.")
+    hint = " If its first row is data, put a header above it." if any(map(_is_prose, strings)) else ""
+    raise DataError(f"{source} has {what}. Name the one to classify with --text_column.{hint}")
+
+
+def _is_prose(name: str) -> bool:
+    """True if the name of a column looks like a text."""
+    return re.search(r"\s.*\s|[.!?]$", name) is not None
 
 
 def text_cell(value: Any, place: str) -> str:

@@ -61,6 +61,12 @@ class Origins:
         values = {name: column.item(i) for name, column in columns.items() if column is not None}
         return {"source": self.source, **values}
 
+    def place(self, i: int) -> str:
+        """The place of row i of the split, for messages."""
+        if self.lines is not None:
+            return f"{self.source}, line {self.lines[i]}"
+        return f"{self.source}, row {i if self.rows is None else self.rows[i]} (counting from 0)"
+
     def take(self, rows: np.ndarray | Sequence[int] | slice) -> Origins:
         """The origins of these rows, in their order."""
         columns = (self.lines, self.rows, self.files, self.ids)

@@ -156,8 +156,9 @@ def paired_files(folder: Path) -> list[tuple[Path, Path]]:
     for have, lack, part in ((images, masks, "masks"), (masks, images, "images")):
         alone = sorted(set(have) - set(lack))
         if alone:
+            others = f", nor for {len(alone) - 1} others" if len(alone) > 1 else ""
             raise DataError(
-                f"{have[alone[0]]}: no file of this name in {folder / part}, nor for {len(alone) - 1} others. Give "
-                f"each image one mask of its name ({', '.join(IMAGE_SUFFIXES)}), or remove it."
+                f"{have[alone[0]]}: no file of this name in {folder / part}{others}. Give each image one mask of its "
+                f"name ({', '.join(IMAGE_SUFFIXES)}), or remove it."
             )
     return [(images[stem], masks[stem]) for stem in images]

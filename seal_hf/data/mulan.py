@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,6 +14,7 @@ from ..utils.messages import did_you_mean, few
 from .arff import Table, read_arff, unescape
 from .common import SPLITS, DataError, MultiLabelData, Origins, check_finite, feature_data
 from .hierarchy import path_hierarchy
+from .label_cells import place_of
 from .sample_weights import read_weights, with_mean_1
 from .stratified import stratified_split
 
@@ -87,7 +89,7 @@ def _take_weights(splits: Any, names: list[str], column: str, source: str, num_r
             f"{did_you_mean(column, names)} Name the right one."
         )
     place = names.index(column)
-    raw = read_weights(splits["train"][0][:num_rows, place].tolist(), column, f"{source}, train split")
+    raw = read_weights(splits["train"][0][:num_rows, place].tolist(), column, partial(place_of, source, "train"))
     splits = {split: (np.delete(x, place, axis=1), y) for split, (x, y) in splits.items()}
     return splits, [name for name in names if name != column], *with_mean_1(raw, column, source)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,11 @@ import numpy as np
 from .common import DataError
 
 
-def read_weights(cells: Sequence[Any], column: str, source: str) -> np.ndarray:
+def read_weights(cells: Sequence[Any], column: str, place: Callable[[int], str]) -> np.ndarray:
     """Cells of a column as weights, (N,) float32.
+
+    Args:
+        place: describes a row in messages.
 
     Raises:
         DataError: a cell is not a finite number >= 0.
@@ -24,8 +27,7 @@ def read_weights(cells: Sequence[Any], column: str, source: str) -> np.ndarray:
             weights[row] = np.nan
         if not (np.isfinite(weights[row]) and weights[row] >= 0):
             raise DataError(
-                f"{source}, row {row} (counting from 0): `sample_weight` column {column!r} is {cell!r}, expected a "
-                "finite number of at least 0."
+                f"{place(row)}: `sample_weight` column {column!r} is {cell!r}, expected a finite number of at least 0."
             )
     return weights
 

@@ -82,9 +82,10 @@ def read_tables(
         place = tables.origins[split].source
         words = _column_name(table, "word_column", word_column, 0, place)
         tags = _column_name(table, "tag_column", tag_column, -1, place)
-        splits[split] = _rows(table, words, tags, place)
-        splits[split] |= {PREDICATE: _predicates(table, splits[split]["words"], place)} if predicate else {}
-        splits[split][ORIGINS] = tables.origins[split]
+        origins = tables.origins[split]
+        splits[split] = _rows(table, words, tags, origins)
+        splits[split] |= {PREDICATE: _predicates(table, splits[split]["words"], origins)} if predicate else {}
+        splits[split][ORIGINS] = origins
     if (words, tags) != ("words", "tags") and {word_column, tag_column} & {0, -1}:
         notes.append(f"words: column {words!r}; tags: column {tags!r}.")
     whole = set.intersection(*(set(rows) for rows in splits.values()))
@@ -95,35 +96,35 @@ def read_tables(
     return splits
 
 
-def _rows(table: Dataset, words_name: str, tags_name: str, place: str) -> Rows:
+def _rows(table: Dataset, words_name: str, tags_name: str, origins: Origins) -> Rows:
     names = class_names(table, tags_name)
     rows: Rows = {"words": table[words_name][:], "tags": []}
     for row, (words, tags) in enumerate(zip(rows["words"], table[tags_name][:], strict=True)):
-        where = f"{place}, row {row} (counting from 0)"
         if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
             sizes = " and ".join(str(len(x)) if isinstance(x, list) else repr(x)[:40] for x in (words, tags))
-            raise DataError(f"{where}: words and tags must be lists of the same length; found {sizes}.")
+            raise DataError(f"{origins.place(row)}: words and tags must be lists of the same length; found {sizes}.")
         for word, tag in zip(words, tags, strict=True):
             if not isinstance(word, str) or not word.strip() or tag is None or (names and not 0 <= tag < len(names)):
                 raise DataError(
-                    f"{where}: word {word!r} with tag {tag!r}; expected text and a tag. Leave out splits without tags."
+                    f"{origins.place(row)}: word {word!r} with tag {tag!r}; expected text and a tag. Leave out splits "
+                    "without tags."
                 )
         rows["tags"].append([names[tag] if names else str(tag).strip() for tag in tags])
     return rows | _features(table, (words_name, tags_name), [len(words) for words in rows["words"]])
 
 
-def _predicates(table: Dataset, words: list[list[str]], place: str) -> list[int]:
+def _predicates(table: Dataset, words: list[list[str]], origins: Origins) -> list[int]:
     if PREDICATE not in table.column_names:
         raise DataError(
-            f"{place} has no column {PREDICATE!r}, the index of a word in its sentence, from 0; its columns are "
-            f"{', '.join(table.column_names)}."
+            f"{origins.source} has no column {PREDICATE!r}, the index of a word in its sentence, from 0; its columns "
+            f"are {', '.join(table.column_names)}."
         )
     places: list[Any] = table[PREDICATE][:]
     for row, (number, sentence) in enumerate(zip(places, words, strict=True)):
         if not isinstance(number, int) or not 0 <= number < len(sentence):
             raise DataError(
-                f"{place}, row {row} (counting from 0): the predicate is {number!r}; expected the index of one of "
-                f"{len(sentence)} words, from 0."
+                f"{origins.place(row)}: the predicate is {number!r}; expected the index of one of {len(sentence)} "
+                "words, from 0."
             )
     return places
 

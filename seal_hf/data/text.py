@@ -300,9 +300,8 @@ def _weights(
     """Weights of the first training rows; `ids` says which rows of the split these are."""
     if column is None:
         return None
-    place = found.place(split)
-    need_column(column, found.splits[split], "sample_weight", place)
-    weights = read_weights(found.splits[split][column], column, place)[ids][:max_train_rows]
+    need_column(column, found.splits[split], "sample_weight", found.place(split))
+    weights = read_weights(found.splits[split][column], column, partial(found.place, split))[ids][:max_train_rows]
     weights, note = with_mean_1(weights, column, found.source)
     found.notes.append(note)
     return weights

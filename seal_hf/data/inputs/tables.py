@@ -15,7 +15,7 @@ import datasets
 import pyarrow as pa
 from pyarrow import parquet
 
-from ..column_choice import find_text_column, need_column, text_cell, text_columns
+from ..column_choice import check_header, find_text_column, need_column, text_cell, text_columns
 from ..column_labels import column_labels
 from ..common import DataError
 from ..given import SPLIT_WORDS, is_stored, stored
@@ -292,6 +292,8 @@ def text_column_of(
     """
     first = list(islice(table, FIRST))
     columns = {name: [row[name] for _, row in first] for name in table.columns}
+    if asked is None and trained not in columns:
+        check_header(columns, table.source, ", such as text, or name the column of texts with --text_column")
     if asked is not None or pairs or trained in columns:
         name = asked or trained or ""
     else:
