@@ -7,13 +7,14 @@ import json
 import numpy as np
 import pytest
 import tiny_images
-from datasets import DatasetDict
+from datasets import Dataset, DatasetDict, Features, Image
 from fake_hub import FakeHub, Repo
 from tiny_images import COLOURS, saved_encoder, squares, write_csv, write_files, write_folder
 
 from seal_hf import SealForMultiLabel
 from seal_hf.cli import evaluate, predict
 from seal_hf.cli.train import energy, mlc
+from seal_hf.data import DataError
 from seal_hf.metrics.multilabel import set_metrics
 
 pytest.importorskip("PIL", reason="images need pillow")
@@ -181,6 +182,12 @@ def test_stored_images_become_their_paths(run, tmp_path):
 
     written = parquet.read_table(tmp_path / "o.parquet").to_pylist()
     assert ["|".join(row["predicted_labels"]) for row in written] == expected
+    cells = [{"bytes": None, "path": "http://example.org/x.png"}]
+    types = Features({"image": Image(decode=False)})
+    table = Dataset.from_dict({"image": cells}, features=types).with_format("arrow")[:]
+    parquet.write_table(table, tmp_path / "all.parquet")
+    with pytest.raises(DataError, match=r"row 0 \(counting from 0\): no image file 'http://example.org/x.png' on this"):
+        predicted(run[0], tmp_path / "all.parquet", tmp_path / "out.jsonl")
 
 
 def test_the_figures_are_those_of_the_decisions(run, tmp_path):

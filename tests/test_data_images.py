@@ -11,7 +11,7 @@ from fake_hub import FakeHub, Repo
 from test_data_text import CELLS, JSON_CELLS
 from tiny_images import COLOURS, squares, write_csv, write_files, write_folder
 
-from seal_hf.data import DataError, kind_of, load_multilabel
+from seal_hf.data import DataError, kind_of, load_masks, load_multilabel
 from seal_hf.data.contents import fingerprint
 from seal_hf.data.digits import LABEL_NAMES
 
@@ -157,6 +157,31 @@ def test_a_column_of_images_is_found_in_a_table(tmp_path, form):
     if form in ("saved", "parquet", "plain parquet"):
         assert kind_of(str(given)) == "images"
     assert rows_of(load_multilabel(given)) == written()
+
+
+@pytest.mark.parametrize("name", ["http://example.org/x.png", "zip://x.png::http://example.org/x.zip", "x.png", None])
+def test_images_without_bytes_are_existing_files(tmp_path, name):
+    from pyarrow import parquet
+
+    images, labels = squares(20)
+    files = [str(tmp_path / file) for file in write_files(tmp_path, images)]
+    columns = {"labels": labels.tolist(), "image": [{"bytes": None, "path": file} for file in files]}
+    types = Features({"labels": List(Value("int64")), "image": Image(decode=False)})
+    Dataset.from_dict(columns, features=types).to_parquet(tmp_path / "all.parquet")
+    found = load_multilabel(tmp_path / "all.parquet", label_format="multi_hot")
+    assert {pixels for pixels in rows_of(found)} == {image.tobytes() for image in images}
+    for row in (7, 9):
+        columns["image"][row] = None if name is None else {"bytes": None, "path": name}
+    table = Dataset.from_dict(columns, features=types)
+    parquet.write_table(table.with_format("arrow")[:], tmp_path / "all.parquet")  # `to_parquet` would read the file
+    found = "no image in the column 'image'" if name is None else f"no image file {name!r} on this machine"
+    for given in (tmp_path / "all.parquet", table, table.cast_column("image", Image())):
+        message = error_of(given, label_format="multi_hot")
+        assert f"row 7 (counting from 0): {found}, nor for 1 other rows. Store the bytes" in message
+    masks = table.remove_columns("labels").add_column("label", (images[..., 0] > 0).tolist())
+    for columns in (("image", "label"), ("label", "image")):
+        with pytest.raises(DataError, match=r"row 7 \(counting from 0\): no image"):
+            load_masks(masks, image_column=columns[0], mask_column=columns[1])
 
 
 def test_ids_of_a_class_label_have_its_names():

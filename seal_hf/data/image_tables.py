@@ -8,7 +8,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import datasets
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from datasets import Dataset
 
 from ..utils.messages import did_you_mean
@@ -90,9 +92,37 @@ def stored_images(table: Dataset, column: str, folder: Path, source: str, place:
             f"{source}: the column {column!r} holds {feature}, expected images or names of image files. Name another "
             "one with --image_column, or cast it: dataset.cast_column(name, datasets.Image())."
         )
+    check_files(table, column, place)
     found = table.select_columns([column])
     found = found if column == IMAGE else found.rename_column(column, IMAGE)
     return found.cast_column(IMAGE, FEATURE)
+
+
+def check_files(table: Dataset, column: str, place: Callable[[int], str]) -> None:
+    """Raises DataError if an image of a column has neither bytes nor a file on this machine; names the row. `datasets`
+    would look for other names on the network. No image is read."""
+    stored = is_image(table.features[column])
+    if not stored and getattr(table.features[column], "dtype", None) not in STRINGS:
+        return  # pixels
+    missing: list[tuple[int, Any]] = []  # row, name
+    rows = 0
+    for part in table.select_columns([column]).with_format("arrow").iter(1000):
+        cells = part[column]
+        if stored:
+            named = pc.is_null(pc.struct_field(cells, "bytes")).to_numpy()
+            cells = pc.struct_field(cells, "path")
+        else:
+            named = np.ones(len(cells), dtype=bool)
+        found = ((i, cells[i].as_py()) for i in np.flatnonzero(named).tolist())
+        missing += [(rows + i, name) for i, name in found if not name or not os.path.isfile(name)]
+        rows += len(cells)
+    if missing:
+        row, name = missing[0]
+        what = f"no image file {name!r} on this machine" if name else f"no image in the column {column!r}"
+        others = f", nor for {len(missing) - 1} other rows" if len(missing) > 1 else ""
+        raise DataError(
+            f"{place(row)}: {what}{others}. Store the bytes of the images in the table, or the paths of existing files."
+        )
 
 
 def named_images(names: Sequence[Any], folder: Path, place: Callable[[int], str]) -> Dataset:

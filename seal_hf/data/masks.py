@@ -21,6 +21,7 @@ from .digit_masks import DIGITS, draw_digit_masks
 from .given import Tables, from_hub, in_memory, is_stored, split_of, stored
 from .hygiene import keys_of, repeat_notes
 from .image_files import mask_values, paired_files, pixels
+from .image_tables import check_files
 from .mask_reader import MaskReader, SegmentationSplit
 from .mask_values import BINARY, MaskValues, given_names, names_beside, names_on_hub
 from .stratified import complete_splits
@@ -267,6 +268,8 @@ def _read_tables(
         place, columns = tables.origins[split].source, table.column_names
         image = _column(columns, image_column, IMAGE_NAMES, "image_column", place)
         mask = _column(columns, mask_column, MASK_NAMES, "mask_column", place)
+        for column in (image, mask):
+            check_files(table, column, tables.origins[split].place)
         pairs = ((pixels(row[image]), mask_values(row[mask])) for row in table.select_columns([image, mask]))
         splits[split] = reader.rows(pairs, place, ids=tables.origins[split].ids)
     if (image, mask) != (IMAGE_NAMES[0], MASK_NAMES[0]) and None in (image_column, mask_column):

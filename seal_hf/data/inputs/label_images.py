@@ -4,6 +4,7 @@ image files."""
 from __future__ import annotations
 
 import mimetypes
+import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -77,6 +78,11 @@ class ImageTable(TextReader):
                 raise DataError(
                     f"{self.table.place(number)}: {self.column!r} is {str(cell)[:60]!r}, expected an image or the name "
                     "of an image file."
+                )
+            if cell.get("bytes") is None and not os.path.isfile(cell["path"]):
+                raise DataError(
+                    f"{self.table.place(number)}: no image file {cell['path']!r} on this machine. Store the bytes of "
+                    "the images in the table, or the paths of existing files."
                 )
         return cells
 
