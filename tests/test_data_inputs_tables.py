@@ -230,6 +230,13 @@ def test_a_file_without_a_header_is_named(tmp_path):
     assert column_of(tmp_path, header, *others, asked=header[0]) == header[0]
 
 
+def test_files_of_splits_are_known_in_upper_case(tmp_path):
+    for name in ("Train.csv", "TEST.CSV"):
+        (tmp_path / name).write_text(f"text\n{name}\n")
+    assert next(TextReader(open_table(str(tmp_path)), "text").chunks(3)).inputs == ["TEST.CSV"]
+    assert next(TextReader(open_table(str(tmp_path), "train"), "text").chunks(3)).inputs == ["Train.csv"]
+
+
 def test_texts_that_are_no_strings_are_named_by_line(tmp_path):
     path = write_plainly(tmp_path / "new.jsonl", [{"text": "a"}, {"text": None}, {"text": 7}, {"text": ["b"]}])
     reader = TextReader(open_table(str(path)), "text")

@@ -269,6 +269,24 @@ def test_a_folder_without_a_validation_file_gives_a_tenth_of_train(tmp_path):
     assert origin["source"].endswith("train.csv") and data.validation["text"][0] == f"t{origin['line'] - 2}"
 
 
+def test_names_of_files_in_upper_case_are_known(tmp_path):
+    for folder, names in (
+        ("lower", ("train.csv", "val.csv", "test.tsv")),
+        ("upper", ("Train.csv", "VAL.CSV", "Test.TSV")),
+    ):
+        (tmp_path / folder).mkdir()
+        for name, separator in zip(names, ",,\t", strict=True):
+            rows = [(f"{name.lower()} {i}", str(i % 2)) for i in range(10)]
+            (tmp_path / folder / name).write_text("\n".join(map(separator.join, [("text", "labels"), *rows])))
+    lower, upper = (load_multilabel(str(tmp_path / folder)) for folder in ("lower", "upper"))
+    assert all(getattr(lower, split)[:] == getattr(upper, split)[:] for split in ("train", "validation", "test"))
+    (tmp_path / "upper" / "training.CSV").write_text("text,labels\nx,1\n")
+    assert "two files for the train split: Train.csv, training.CSV" in error_of(tmp_path / "upper")
+    lower.train.to_parquet(tmp_path / "Train.PARQUET")
+    for path in (tmp_path / "Train.PARQUET", tmp_path / "upper" / "VAL.CSV"):
+        assert len(load_multilabel(str(path), label_format="multi_hot" if "PAR" in path.name else "auto").train) == 8
+
+
 HEADED = {"train_csv": labelled(OK), "dev_csv": labelled(OK[:2])}
 
 

@@ -140,7 +140,7 @@ def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embed
     if not dataset:
         raise DataError("The name of the data set is empty. Give a path, a name or a Hub id; is a variable unset?")
     path = Path(dataset)
-    if path.is_dir() or (path.is_file() and (not suffixes or path.suffix in suffixes)):
+    if path.is_dir() or (path.is_file() and (not suffixes or path.suffix.lower() in suffixes)):
         return path
     if path.is_file():
         raise DataError(f"{dataset}: files of type {path.suffix!r} are not read; expected {', '.join(suffixes)}.")
@@ -150,7 +150,7 @@ def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embed
         for candidate in (Path(data_dir) / dataset, *sorted(Path(data_dir).glob(f"*/{escape(dataset)}"))):
             if candidate.is_dir():
                 return candidate
-    if is_name or path.suffix in suffixes or dataset.count("/") != 1 or dataset.startswith((".", "/")):
+    if is_name or path.suffix.lower() in suffixes or dataset.count("/") != 1 or dataset.startswith((".", "/")):
         looked = f"{data_dir} and its folders" if data_dir else "no data_dir was given (--data_dir or SEAL_HF_DATA)"
         names = [folder.name for folder in Path(data_dir or ".").glob("*/*") if data_dir and folder.is_dir()]
         hint = did_you_mean(dataset, [*names, embedded] if embedded else names)

@@ -84,7 +84,7 @@ def in_memory(data: Any) -> Tables:
 
 def is_stored(path: Path) -> bool:
     """True if a path is a parquet file, a folder of them, or a folder that `save_to_disk` wrote."""
-    return path.suffix == ".parquet" if path.is_file() else _is_saved(path) or bool(_parquet_files(path))
+    return path.suffix.lower() == ".parquet" if path.is_file() else _is_saved(path) or bool(_parquet_files(path))
 
 
 def stored(path: Path) -> Tables:
@@ -224,12 +224,16 @@ def _is_saved(path: Path) -> bool:
 
 def _parquet_files(folder: Path) -> list[Path]:
     """The parquet files in a folder, or in its folder `data`, as in a clone of a Hub data set."""
-    return sorted(folder.glob("*.parquet")) or sorted(folder.glob("data/*.parquet"))
+    places = (each for each in (folder, folder / "data") if each.is_dir())
+    found = (sorted(each for each in place.iterdir() if each.suffix.lower() == ".parquet") for place in places)
+    return next((files for files in found if files), [])
 
 
 def check_one_kind(folder: Path, own: str) -> None:
     """Raises DataError if a folder holds tables in files of another kind than `own`, which would not be read."""
-    others = sorted(file.name for file in folder.iterdir() if file.suffix in TABLE_FILES and file.suffix != own)
+    others = sorted(
+        file.name for file in folder.iterdir() if file.suffix.lower() in TABLE_FILES and file.suffix.lower() != own
+    )
     if others:
         raise DataError(
             f"{folder} holds {own} files and others: {few(others, 5)}. Keep one kind of files, or name the one to read."

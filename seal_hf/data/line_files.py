@@ -31,7 +31,7 @@ def read_lines(path: Path, without_header: Sequence[str] = ()) -> tuple[list[str
     Raises:
         DataError: names the file and the line, when that is reached.
     """
-    rows = _checked(path, _objects(path) if path.suffix == ".jsonl" else _table(path, without_header))
+    rows = _checked(path, _objects(path) if path.suffix.lower() == ".jsonl" else _table(path, without_header))
     return next(rows)[1], rows
 
 
@@ -53,7 +53,7 @@ def _checked(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
 
 def _table(path: Path, without_header: Sequence[str]) -> Iterator[Row]:
     """The header, and the rows."""
-    is_tsv = path.suffix == ".tsv"
+    is_tsv = path.suffix.lower() == ".tsv"
     quoting: Any = csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL  # tsv texts contain stray quotes
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     with open(path, encoding="utf-8-sig", newline="") as file:

@@ -55,7 +55,7 @@ def json_tables(name: str, files: dict[str, Path]) -> Tables:
 
 def _find_mistake(files: Iterable[Path]) -> None:
     """Raises DataError for the first line that is no object, or other text than UTF-8."""
-    for file in (file for file in files if file.suffix == ".jsonl"):
+    for file in (file for file in files if file.suffix.lower() == ".jsonl"):
         for number, line in enumerate(lines_of(file), start=1):
             if line.strip():
                 json_row(line, f"{file}, line {number}")
@@ -150,7 +150,7 @@ def _features(table: Dataset, taken: tuple[str, str], lengths: list[int]) -> Row
 def _origins(table: Dataset, file: Path) -> Origins:
     """Origins by line if each row has its own."""
     ids = id_column(table["id"][:]) if "id" in table.column_names else None
-    if file.suffix == ".jsonl":
+    if file.suffix.lower() == ".jsonl":
         with open(file, "rb") as opened:
             lines = np.flatnonzero([bool(line.strip()) for line in opened]) + 1
         if len(lines) == len(table):

@@ -49,7 +49,7 @@ def read_splits(
         tables = stored(path) if path else from_hub(dataset) if isinstance(dataset, str) else in_memory(dataset)
     else:
         files = _split_files(path, notes) if path.is_dir() else {"all": path}
-        if not all(file.suffix in JSON for file in files.values()):
+        if not all(file.suffix.lower() in JSON for file in files.values()):
             return path.stem, dataset, _read_files(files, reading, seed, notes)
         tables = json_tables(str(path), files)
         tables.name = path.stem

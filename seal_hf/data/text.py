@@ -89,7 +89,7 @@ def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, s
         found.notes.append(f"label names from {label_list.name}.")
     if path.is_dir():
         read = set(files.values())
-        others = (file.name for file in sorted(path.iterdir()) if file.suffix in SUFFIXES and file not in read)
+        others = (file.name for file in sorted(path.iterdir()) if file.suffix.lower() in SUFFIXES and file not in read)
         found.notes += [f"{name} is not read: its name is not that of a split." for name in others]
     for split, file in files.items():
         found.splits[split], lines = _read(file, names is not None, columns.label_column or LABELS[0])
@@ -195,7 +195,7 @@ def table_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> dict[str, P
     is `all`."""
     files = {}
     for split, words in SPLIT_WORDS.items():
-        below = next((folder / word for word in words if (folder / word).is_dir()), None)
+        below = next((each for each in _called(folder, words) if each.is_dir()), None)
         if file := split_file(folder, split, words, suffixes) or (below and _only_table(below)):
             files[split] = file
     only = None if files else _only_table(folder)
@@ -203,8 +203,9 @@ def table_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> dict[str, P
 
 
 def split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequence[str]) -> Path | None:
-    """The file of a split, whose name is one of `words`; None if there is none."""
-    matches = [file for word in words for suffix in suffixes if (file := folder / f"{word}{suffix}").is_file()]
+    """The file of a split, whose name is one of `words`, in any case; None if there is none."""
+    names = [f"{word}{suffix}" for word in words for suffix in suffixes]
+    matches = [file for file in _called(folder, names) if file.is_file()]
     if len(matches) > 1:
         raise DataError(
             f"{folder}: two files for the {split} split: {', '.join(file.name for file in matches)}. Keep one."
@@ -212,9 +213,15 @@ def split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequenc
     return matches[0] if matches else None
 
 
+def _called(folder: Path, names: Sequence[str]) -> list[Path]:
+    """What a folder holds under one of these names, upper case or lower, in their order."""
+    found = [each for each in sorted(folder.iterdir()) if each.name.lower() in names]
+    return sorted(found, key=lambda each: names.index(each.name.lower()))
+
+
 def _only_table(folder: Path) -> Path | None:
     """The only csv, tsv or jsonl of a folder, if it names image files."""
-    tables = [file for file in sorted(folder.iterdir()) if file.suffix in SUFFIXES]
+    tables = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]
     return tables[0] if len(tables) == 1 and holds_images(tables[0]) else None
 
 

@@ -194,7 +194,7 @@ class ArffReader:
 def is_arff(name: str | Path) -> bool:
     """True if a file, or a folder of files, is ARFF."""
     path = Path(name)
-    return path.suffix == ".arff" or (path.is_dir() and any(path.glob("*.arff")))
+    return path.suffix.lower() == ".arff" or (path.is_dir() and any(path.glob("*.arff")))
 
 
 def find_arff(name: str, split: str | None, usual: str = "test") -> ArffSource:

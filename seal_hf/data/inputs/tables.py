@@ -251,9 +251,9 @@ def open_table(name: str, split: str | None = None, label_column: str = "labels"
         note = f"{name} is a folder: the rows of {path.name}{which}."
     elif split is not None:
         raise DataError(f"`split` is {split!r}, but {name} is one file. Leave it out: all rows are read.")
-    if path.suffix not in FILES:
+    if path.suffix.lower() not in FILES:
         raise DataError(f"{name}: files of type {path.suffix!r} are not supported; expected {', '.join(FILES)}.")
-    table = ParquetTable(path) if path.suffix == ".parquet" else LineTable(path, label_column)
+    table = ParquetTable(path) if path.suffix.lower() == ".parquet" else LineTable(path, label_column)
     table.note = note
     return table
 
