@@ -198,7 +198,7 @@ def test_a_table_of_tags_is_refused_with_its_line(tmp_path):
         with pytest.raises(DataError, match=message):
             load_tags(str(tmp_path))
     (tmp_path / "dev.jsonl").write_text(row.replace('"a"', '" "'))
-    with pytest.raises(DataError, match="row 0 .*: word ' ' with tag 'O'; expected text and a tag"):
+    with pytest.raises(DataError, match="dev.jsonl, line 1: word ' ' with tag 'O'; expected text and a tag"):
         load_tags(str(tmp_path))
 
 
