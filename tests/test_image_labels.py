@@ -178,6 +178,23 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, mode):
                            parameters(SealForMultiLabel(whole.model, whole.loss_net)))  # fmt: skip
 
 
+@pytest.mark.parametrize("mode", ["separate", "peft"])
+def test_an_adapter_keeps_the_statistics_of_its_base(tmp_path, mode):
+    """Those of a ResNet's batch normalisation; what is saved, without them, computes the same."""
+    pytest.importorskip("peft")
+    torch.manual_seed(0)
+    saved_encoder(tmp_path / "resnet", "resnet")
+    seal = SealForMultiLabel.from_pretrained(tmp_path / "resnet", adapter="lora", loss_net_encoder=mode, **LABELLED)
+    before = {name: value.clone() for name, value in seal.task_net.named_buffers() if "running" in name}
+    train(seal, tmp_path / "run", loss_net_encoder=mode, max_steps=4)
+    found = dict(seal.task_net.named_buffers())
+    assert before and all(torch.equal(value, found[name]) for name, value in before.items())
+    seal.save_pretrained(tmp_path / "adapter", adapter_export="adapter")
+    loaded, pixels = SealForMultiLabel.from_pretrained(tmp_path / "adapter"), torch.randn(2, 3, 32, 32)
+    seal.eval()
+    torch.testing.assert_close(loaded(pixel_values=pixels).logits, seal(pixel_values=pixels).logits)
+
+
 def test_colours_are_learned(tmp_path):
     seal = made(tmp_path, "cnn", "shared", dropout=0.0)
     rows = ImageRows(load_small().train, processor(), FlipAndCrop())

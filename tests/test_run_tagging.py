@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+import torch
 from huggingface_hub import ModelCard
 from tiny_models import tiny_config, tiny_tokenizer
 from tiny_tags import TAGS, sentences
@@ -85,6 +86,7 @@ def test_an_encoder_of_hugging_face_tags_files(tmp_path, adapter):
     """A folder of CoNLL columns, and an encoder; what is saved is a plain token classifier with its tokenizer."""
     if adapter:
         pytest.importorskip("peft")
+    torch.manual_seed(0)
     AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "bert")
     tiny_tokenizer().save_pretrained(tmp_path / "bert")
     data = ["--dataset", columns(tmp_path / "data", "train", "dev", "test")]

@@ -7,12 +7,14 @@ from weakref import WeakMethod
 
 from transformers import PreTrainedModel
 
+from ..adapters import library_of
 from ..energy_losses import EnergyLoss
 from ..extensions import EXTENSIONS, Extension, Run
 from ..second_net.learner import Learner, reduces_sparse
 from ..spaces import SPACES, OutputSpace
 from ..task_losses.own import OwnBatchLoss, OwnTaskLoss
 from ..utils.compat import enable_gradient_checkpointing
+from ..utils.modules import hold_statistics
 from .arguments import SealTrainingArguments
 from .checks import check_run, check_task_net, tell_problem_type
 from .launchers import spare_crf
@@ -68,7 +70,7 @@ def prepare_run(trainer: Any) -> None:
     """
     tell_problem_type(trainer.model, trainer.space)
     check_run(trainer)
-    settle_padding(trainer, trainer.model)
+    _settle(trainer, trainer.model)
     spare_crf(trainer.args, trainer.accelerator, trainer.model)
 
 
@@ -80,7 +82,14 @@ def prepare_net(trainer: Any, task_net: PreTrainedModel) -> None:
     """
     tell_problem_type(task_net, trainer.space)
     check_task_net(task_net, trainer.space)
+    _settle(trainer, task_net)
+
+
+def _settle(trainer: Any, task_net: PreTrainedModel) -> None:
+    """What a task-net needs before it is trained."""
     settle_padding(trainer, task_net)
+    if library_of(task_net) is not None:
+        hold_statistics(task_net)  # neither checkpoints nor exports of an adapter hold the base
 
 
 def wanted_extensions(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -48,6 +49,22 @@ def keeping_statistics(net: Net) -> Iterator[Net]:
     finally:
         for layer in layers:
             layer.track_running_stats = True
+
+
+def hold_statistics(net: nn.Module) -> None:
+    """Keep frozen batch normalisation of `net` in evaluation mode from now on, whatever mode `net` gets: its statistics
+    are part of the frozen weights."""
+    for layer in (module for module in net.modules() if isinstance(module, BATCH_NORM)):
+        if not any(parameter.requires_grad for parameter in layer.parameters()):
+            kind: Any = type(layer)
+            layer.__class__ = _held(kind)
+            layer.eval()
+
+
+@cache
+def _held(kind: Any) -> Any:
+    """The class of layers whose training mode is always off."""
+    return type(kind.__name__, (kind,), {"train": lambda self, mode=True: kind.train(self, False)})
 
 
 @contextlib.contextmanager
