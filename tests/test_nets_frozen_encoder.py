@@ -100,6 +100,21 @@ def test_the_saved_net_is_whole_and_decides_as_the_cached_one(base, tmp_path, ki
         assert name.startswith("pooler") or torch.equal(value, began.state_dict()[name]), name
 
 
+def test_a_resume_notices_other_texts(base, tmp_path):
+    """Of which only the encoder's outputs are kept; the labels are the same."""
+    folder, saved = base("bert"), dict(save_strategy="steps", save_steps=2, freeze_encoder=True)
+    trained(nets(folder, "shared"), tmp_path / "run", **saved)
+    others = rows(seed=5)
+    for kept in ("dense", "ragged"):
+        found = getattr(rows(), kept).get("labels")
+        if found is not None:
+            getattr(others, kept)["labels"] = found
+    args = tiny_arguments(tmp_path / "run", loss_net_encoder="shared", max_steps=6, **saved)
+    trainer = SealTrainer(nets(folder, "shared"), args, train_dataset=others, eval_dataset=rows(10, seed=1))
+    with pytest.raises(ValueError, match="is of another run .train_data: was"):
+        trainer.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-2"))
+
+
 def test_a_second_run_computes_nothing_and_labels_do_not_matter(base, tmp_path, monkeypatch):
     folder, cache = base("bert"), str(tmp_path / "cache")
     calls = []

@@ -250,6 +250,10 @@ def test_rows_in_another_order_than_shuffled_cannot_be_repeated(tmp_path):
     name, value = ("group_by_length", True) if old else ("train_sampling_strategy", "sequential")
     with pytest.raises(ValueError, match=f"`batch_repeats` is 2, .* but {name}={value!r}. Leave one of them out"):
         trainer_with(tmp_path, batch_repeats=2, **{name: value})
+    few = TensorRows(tiny_run.table(48))
+    few.num_labelled = 10
+    with pytest.raises(ValueError, match=f"Only the first rows have gold, .* but {name}={value!r}. Leave one of them"):
+        trainer_with(tmp_path, rows=few, **{name: value})
 
 
 def test_prediction_needs_no_labels(tmp_path):

@@ -29,7 +29,7 @@ from .arguments import CROSS_ENTROPY, SealTrainingArguments
 from .decisions import check_decoder
 from .launchers import check_crf, check_launcher
 from .quantised import check_quantised_run
-from .samplers import WindowRepeatSampler
+from .samplers import WindowRepeatSampler, has_few_labels
 from .task_nets import check_feature_size, given_loss_net
 
 logger = logging.get_logger(__name__)
@@ -79,16 +79,16 @@ def check_given_space(space: OutputSpace | None, model_init: Callable | None) ->
 
 
 def check_repeats(args: SealTrainingArguments, train_dataset: Any) -> None:
-    """Raises ValueError for batch repeats over an iterable data set or in an order that is not shuffled."""
-    if args.batch_repeats == 1:
+    """Raises ValueError for batch repeats, or rows of which few have gold, in an order that is not shuffled; and for
+    batch repeats over an iterable data set."""
+    few = has_few_labels(train_dataset)
+    if args.batch_repeats == 1 and not few:
         return
+    what = "Only the first rows have gold" if few else f"`batch_repeats` is {args.batch_repeats}"
     order = getattr(args, "train_sampling_strategy", "random")  # of transformers 5
     if order != "random" or getattr(args, "group_by_length", False):
         name = f"train_sampling_strategy={order!r}" if order != "random" else "group_by_length=True"
-        raise ValueError(
-            f"`batch_repeats` is {args.batch_repeats}, and its sampler shuffles the rows, but {name}. Leave one of "
-            "them out."
-        )
+        raise ValueError(f"{what}, for which a sampler shuffles the rows, but {name}. Leave one of them out.")
     if isinstance(train_dataset, IterableDataset):
         raise ValueError(
             f"`batch_repeats` is {args.batch_repeats}, but the training data is an iterable data set: the repeating "

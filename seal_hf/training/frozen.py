@@ -32,7 +32,10 @@ def cache_features(trainer: Any) -> None:
         loss_net.encoder.requires_grad_(False)
     trainer.loss_net_is_cached = bool(of_loss_net)
     for name, dataset in rows.items():
+        said = trainer.contents_of(name) if trainer.frozen_encoder is not None else None  # with the texts
         setattr(trainer, name, kept_rows(trainer, dataset))
+        if said is not None:
+            trainer._contents[name] = getattr(trainer, name), said
 
 
 def kept_rows(trainer: Any, dataset: Any) -> Any:
