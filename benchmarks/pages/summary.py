@@ -180,7 +180,7 @@ def introduction() -> str:
         and are no test of them.
 
         The task-net is your model. The loss-net is a second network that scores whole outputs in training; this score
-        is the energy, and λ1 is its weight in the task-net's loss ([the method](../concepts/method.md)).
+        is the energy, and λ1 is its weight in the task-net's loss.
 
         Each page that is linked here has full tables, how to read them, and the commands that run their rows again.
         The raw runs are in `recipes/results/`; `benchmarks/README.md` says how to add seeds.""")
