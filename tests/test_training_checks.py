@@ -256,6 +256,14 @@ def test_rows_in_another_order_than_shuffled_cannot_be_repeated(tmp_path):
         trainer_with(tmp_path, rows=few, **{name: value})
 
 
+def test_the_rule_needs_the_usual_evaluations(tmp_path):
+    if "use_legacy_prediction_loop" not in vars(tiny_run.arguments(tmp_path)):
+        pytest.skip("transformers 5 has no such option")
+    with pytest.raises(ValueError, match="`use_legacy_prediction_loop` is True: .* or give `energy_weight`"):
+        tiny_run.arguments(tmp_path, use_legacy_prediction_loop=True, energy_weight=None)
+    assert tiny_run.arguments(tmp_path, use_legacy_prediction_loop=True, energy_weight=1.0)
+
+
 def test_prediction_needs_no_labels(tmp_path):
     trainer, unlabelled = trainer_with(tmp_path), tiny_run.table(48).remove_columns("labels")
     output = trainer.predict(TensorRows(unlabelled))

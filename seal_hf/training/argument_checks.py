@@ -11,8 +11,16 @@ CONSTANT_WEIGHT = {"energy_weight_schedule": "constant", "energy_weight_balance"
 
 
 def check_weight(args: Any) -> None:
-    """Raises ValueError for a λ1 that changes within a run, if the energy loss reads it too."""
-    if args.energy_loss == CROSS_ENTROPY or ENERGY_LOSSES[args.energy_loss].weight_is_ruled:
+    """Raises ValueError for a λ1 that changes within a run, if the energy loss reads it too; or that a rule chooses, if
+    evaluations do not measure what the rule reads."""
+    if args.energy_loss == CROSS_ENTROPY:
+        return
+    if args.energy_weight is None and getattr(args, "use_legacy_prediction_loop", False):  # of transformers 4
+        raise ValueError(
+            "`use_legacy_prediction_loop` is True: its evaluations do not measure by what the rule chooses λ1. Leave "
+            "it out, or give `energy_weight`."
+        )
+    if ENERGY_LOSSES[args.energy_loss].weight_is_ruled:
         return
     changed = [name for name, kept in CONSTANT_WEIGHT.items() if getattr(args, name) != kept]
     if changed:
