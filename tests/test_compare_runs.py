@@ -258,6 +258,10 @@ def test_what_is_held_is_of_a_search_of_this_data_without_a_loss_net(program, tm
         said.write_text(f'{{"data": "x", {content}}}')
         with pytest.raises(ValueError, match=f"--beside: .*ce was searched with {found}"):
             program.main(options)
+    said.write_text('{"data": "x", "model_name_or_path": "a/b"}')
+    data = load_multilabel("digits", max_train_rows=150)
+    with pytest.raises(ValueError, match="--beside: .*ce was searched with a/b, not c/d. Search the plain model again"):
+        program.check_same(tmp_path / "ce", data, "f1_example_tuned", {"model_name_or_path": "/nets/c/d"})
     assert not (tmp_path / "out").exists()
     for flags in (["--beside", str(tmp_path / "ce")], ["--hold", "dropout"]):
         with pytest.raises(ValueError, match=f"{flags[0]} .* nothing is searched. Give --budget"):

@@ -35,7 +35,7 @@ def claim_folder(runs: Runs, ours: Settings) -> None:
         ValueError: the folder's results have other settings (names the first), or no record.
     """
     theirs, begun = runs.identity(), runs.any() or has_trials(runs.work("search"))
-    ours, theirs = _without_places(ours), theirs and _without_places(theirs)
+    ours, theirs = without_places(ours), theirs and without_places(theirs)
     if theirs is None and begun:
         raise ValueError(
             f"{runs.folder} holds results, but lacks comparison.json with their settings. Put it back, or choose "
@@ -113,7 +113,7 @@ def texts(settings: Settings) -> dict[str, str]:
     return {key: str(value) for key, value in settings.items()}
 
 
-def _without_places(settings: Settings) -> dict[str, Any]:
+def without_places(settings: Settings) -> dict[str, Any]:
     """Settings with the last two names of each folder on this machine."""
     places = {key for key, value in settings.items() if isinstance(value, str) and Path(value).is_absolute()}
     return {key: "/".join(Path(value).parts[-2:]) if key in places else value for key, value in settings.items()}

@@ -38,7 +38,7 @@ from ..cli.recipes import packaged_recipe, read_recipe, recipe_keys
 from ..cli.train.rewards import program_of
 from ..data.contents import fingerprint
 from ..utils.messages import did_you_mean
-from .identity import EVERY_RUN
+from .identity import EVERY_RUN, texts, without_places
 from .kinds import KINDS, REWARDED, Figures, Kind
 from .methods.base import CONSTANT, Method, Methods, of_recipe, own_keys
 from .methods.masks import OF_TWO_CLASSES
@@ -48,6 +48,7 @@ from .runs import LOST, METHOD, Runs, origin, read_identity, read_settings, writ
 from .table import comparison, decided, markdown, plot
 
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds", "tune": "budget"}
+ENCODER = ("model_name_or_path", "freeze_encoder", "long_texts")  # for another one, other settings are best
 LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method sets these
 USUAL_KIND, REWARDS = next(iter(KINDS)), "rewards"
 
@@ -154,10 +155,12 @@ def settings_of(folder: Path, given: Mapping[str, str], methods: Methods) -> dic
     return {key: str(value) for key, value in found.items()}
 
 
-def check_same(folder: Path, data: Any, metric: str) -> None:
-    """Raises ValueError if the search in a method's folder used different data or a different metric."""
+def check_same(folder: Path, data: Any, metric: str, settings: Mapping[str, Any]) -> None:
+    """Raises ValueError if the search in a method's folder used different data, a different metric or another
+    encoder than these settings."""
     theirs = read_identity(folder.parent) or {}
-    for key, ours in (("metric", metric), ("contents", fingerprint(data))):
+    encoder = without_places(texts({key: settings[key] for key in ENCODER if key in settings}))
+    for key, ours in {"metric": metric, **encoder, "contents": fingerprint(data)}.items():
         if theirs.get(key, ours) != ours:
             what = f"the rows of {theirs['data']}" if key == "contents" else theirs[key]
             here = f"those of {data.name} as they are here" if key == "contents" else ours
@@ -292,7 +295,7 @@ def main(argv: list[str] | None = None) -> Runs:
     for file, method in zip(options.recipes, recipes.values(), strict=True):
         check_metric(file, method.settings, metric)
     if options.beside:
-        check_same(options.beside, data, metric)
+        check_same(options.beside, data, metric, {**shared, **given})
     program = program_name() if program_name().startswith("seal-hf") else "python examples/compare_losses.py"
     runs = Runs(options.output_dir or usual_folder(kind, data), origin(program, argv))
     for note in data.notes:
