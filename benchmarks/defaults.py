@@ -39,10 +39,8 @@ LABELS = {
     "at 0.5": "test_f1_example",
 }
 TREES = {"bracket F1": "test_f1"}
-TAGS, MASKS = (
-    {"span F1": "test_f1", "accuracy": "test_accuracy"},
-    {"IoU tuned": "test_mean_iou_tuned", "IoU at 0.5": "test_mean_iou"},
-)
+TAGS = {"span F1": "test_f1", "accuracy": "test_accuracy"}
+MASKS = {"IoU tuned": "test_mean_iou_tuned", "IoU at 0.5": "test_mean_iou"}
 CE, RATE = ["--loss", "ce"], "--learning_rate"
 RATES = ("5e-5", "1e-4", "2e-4")  # of pretrained encoders of texts
 WAYS = {"ce": CE, "default": [], "default_5e-5": [RATE, "5e-5"]}  # name of a run's loss -> flags beside the data

@@ -9,7 +9,8 @@ import torch
 from accelerate.utils import DistributedType, DynamoBackend
 
 from seal_hf import SealTrainer, TensorRows
-from seal_hf.training.launchers import check_crf, check_launcher, check_resume, spare_crf
+from seal_hf.training import launchers
+from seal_hf.training.launchers import check_launched_net, check_launcher, check_resume, spare_crf
 
 
 @pytest.fixture(autouse=True)
@@ -152,17 +153,27 @@ def test_a_crf_is_trained_without_a_search_for_unused_parameters_and_never_in_sh
     tagger = SimpleNamespace(crf=object())
     accelerator = chosen(DistributedType.MULTI_GPU)
     accelerator.ddp_handler = handler
-    check_crf(args, accelerator, SimpleNamespace())
+    check_launched_net(args, accelerator, SimpleNamespace())
     spare_crf(args, accelerator, SimpleNamespace())
     assert args.ddp_find_unused_parameters is None and handler.find_unused_parameters
-    check_crf(args, accelerator, tagger)
+    check_launched_net(args, accelerator, tagger)
     spare_crf(args, accelerator, tagger)
     assert args.ddp_find_unused_parameters is handler.find_unused_parameters is False
     args.ddp_find_unused_parameters = True
     with pytest.raises(ValueError, match="`ddp_find_unused_parameters` is True, .* CRF"):
-        check_crf(args, accelerator, tagger)
+        check_launched_net(args, accelerator, tagger)
     with pytest.raises(ValueError, match="has a CRF, which does not go with FSDP: use DDP, or no CRF"):
-        check_crf(args, chosen(DistributedType.FSDP, plugin=fsdp()), tagger)
+        check_launched_net(args, chosen(DistributedType.FSDP, plugin=fsdp()), tagger)
+
+
+def test_fsdp_writes_no_checkpoint_of_an_adapter(tmp_path, monkeypatch):
+    args, adapted = tiny_run.arguments(tmp_path), SimpleNamespace()
+    monkeypatch.setattr(launchers, "library_of", lambda net: "peft" if net is adapted else None)
+    fsdp2 = chosen(DistributedType.FSDP, plugin=fsdp())
+    with pytest.raises(ValueError, match="The task-net has an adapter, whose checkpoints FSDP cannot write: use DDP"):
+        check_launched_net(args, fsdp2, adapted)
+    check_launched_net(args, fsdp2, SimpleNamespace())
+    check_launched_net(args, chosen(DistributedType.MULTI_GPU), adapted)
 
 
 def test_a_deepspeed_checkpoint_is_not_resumed(tmp_path):

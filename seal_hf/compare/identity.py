@@ -42,9 +42,8 @@ def claim_folder(runs: Runs, ours: Settings) -> None:
             "another --output_dir."
         )
     if theirs is not None:
-        theirs = _with_unsaid(
-            {**EARLIER, "flags": ours["flags"], "files": ours["files"], "contents": ours["contents"], **theirs}, ours
-        )
+        unsaid = {key: ours[key] for key in ("flags", "files", "contents")}
+        theirs = _with_unsaid({**EARLIER, **unsaid, **theirs}, ours)
         key = _difference(theirs, ours)
         if key is None:
             return

@@ -15,18 +15,7 @@ from ..reports.page.plots import has_matplotlib, means
 from ..utils.files import json_object, whole_file
 from .table import COSTS, choice_in_words, difference, known_costs, p_value, percent, several
 
-TOLD = (
-    "seeds",
-    "validation",
-    "chosen_by",
-    "interval",
-    "least_p_rows",
-    "difference",
-    "p_rows",
-    "p_seeds",
-    "about",
-    "group",
-)
+TOLD = "seeds validation chosen_by interval least_p_rows difference p_rows p_seeds about group".split()
 
 
 def write_page(folder: Path, title: str, command: str = "") -> Path:

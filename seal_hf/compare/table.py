@@ -52,10 +52,10 @@ def comparison(
         - `test_rows`: their number,
         - `lost`: method -> seeds of runs that diverged,
         - `methods`: for each method with a finished run its `group`, `about` and `seeds`; mean and deviation of every
-          column; `validation`, the validation mean under `decoder`; `chosen_by`, that over the seeds that all
-          methods with several have; `seconds`, the median over seeds of the training
-          seconds per epoch, relative to `reference`; `energy_auc`, how often the energy prefers gold to a sample of the
-          task-net on validation rows, the mean over seeds. If it has seeds in common with the best baseline and is not
+          column; `validation`, the validation mean under `decoder`; `chosen_by`, that over the seeds that all methods
+          with several have; `seconds`, the median over seeds of the training seconds per epoch, relative to
+          `reference`; `energy_auc`, how often the energy prefers gold to a sample of the task-net on validation rows,
+          the mean over seeds. If it has seeds in common with the best baseline and is not
           that baseline, also `difference`, `interval`, `p_rows` (0 means below `least_p_rows`) and `p_seeds`.
         - `choice`: the choice on validation, `method` among all and `baseline`, each None without candidates. If both
           have common seeds, also the method's `gain` on validation and its `p_seeds`.
@@ -165,7 +165,7 @@ def _of(results: Results, seeds: Collection[int]) -> Results:
 def _of_both(results: Results, others: Results) -> list[list[Mapping[str, Any]]]:
     """The runs of both methods with their common seeds, sorted by seed."""
     both = {run["seed"] for run in results} & {run["seed"] for run in others}
-    return [sorted((run for run in r if run["seed"] in both), key=lambda run: run["seed"]) for r in (results, others)]
+    return [sorted(_of(found, both), key=lambda run: run["seed"]) for found in (results, others)]
 
 
 def _figures(results: Results, decoder: str, split: str = "test") -> np.ndarray:

@@ -27,7 +27,7 @@ from ..spaces import SPACES, OutputSpace
 from ..utils.messages import closest, did_you_mean
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
 from .decisions import check_decoder
-from .launchers import check_crf, check_launcher
+from .launchers import check_launched_net, check_launcher
 from .quantised import check_quantised_run
 from .samplers import WindowRepeatSampler, has_few_labels
 from .task_nets import check_feature_size, given_loss_net
@@ -56,7 +56,7 @@ def check_run(trainer: Any) -> None:
     args, model, space, loss = trainer.args, trainer.model, trainer.space, trainer.energy_loss
     check_launcher(args, trainer.accelerator, trainer.loss_net and trainer.loss_net.config.encoder_mode)
     check_given_space(trainer._given_space, trainer.model_init)
-    check_crf(args, trainer.accelerator, model)
+    check_launched_net(args, trainer.accelerator, model)
     check_task_net(model, space)
     check_quantised_run(args, model, trainer.accelerator)
     check_loss_net(trainer.loss_net, args, model)

@@ -61,9 +61,9 @@ def check_launcher(
         raise ValueError("`split_batches` and `batch_repeats` > 1 do not go together: set split_batches to False.")
 
 
-def check_crf(args: SealTrainingArguments, accelerator: Accelerator, task_net: nn.Module) -> None:
-    """Raises ValueError if a task-net with a CRF is sharded, or DDP is to look for unused parameters, see
-    [`spare_crf`]; or if FSDP shards one with an adapter, whose checkpoints then fail."""
+def check_launched_net(args: SealTrainingArguments, accelerator: Accelerator, task_net: nn.Module) -> None:
+    """Raises ValueError for a task-net that its launcher does not go with: one with an adapter under FSDP, whose
+    checkpoints fail; one with a CRF that is sharded, or that DDP searches for unused parameters, see [`spare_crf`]."""
     kind = accelerator.distributed_type
     if kind is DistributedType.FSDP and library_of(task_net) is not None:
         raise ValueError("The task-net has an adapter, whose checkpoints FSDP cannot write: use DDP, or no adapter.")

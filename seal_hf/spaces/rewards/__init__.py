@@ -60,7 +60,6 @@ def output_of_rules(file: str | Path) -> str:
         for output, kinds in OF_OUTPUT.items():
             if any(key in kinds for key in keys):
                 return output
-    parse_rules(
-        file, {key: kind for kinds in OF_OUTPUT.values() for key, kind in kinds.items()}
-    )  # names the first rule
+    every = {key: kind for kinds in OF_OUTPUT.values() for key, kind in kinds.items()}
+    parse_rules(file, every)  # raises at the first rule
     raise ValueError(f"{file} has no rule. Write rules below `rules:`, see docs/how-to/rules.md.")
