@@ -27,6 +27,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seal_hf.compare.identity import claim_folder
 from seal_hf.compare.program import command
 from seal_hf.compare.runs import SECONDS, Runs
 
@@ -98,9 +99,7 @@ def collect(part: Part) -> list[int]:
     identity = theirs.identity()
     if identity is None:
         return []
-    if there.identity() not in (None, identity):
-        raise ValueError(f"{part.folder} holds results with other settings than {part.place}. Choose another folder.")
-    there.save_identity(identity)
+    claim_folder(there, identity)
     for method, found in theirs.all().items():
         settings = theirs.settings(method)
         if settings is not None and there.settings(method) is None:

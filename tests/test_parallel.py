@@ -29,10 +29,12 @@ def test_runs_in_parallel_are_those_of_one_process(parallel, tmp_path, monkeypat
     file.write_text(f"# two methods\n\nseal-hf compare {DATA} {rest} --output_dir many\n")
     with pytest.raises(SystemExit, match="The same call goes on"):
         parallel.main([str(file), "--jobs", "2", "--minutes", "0"])
-    parallel.main([str(file), "--jobs", "2"])
     compare([*DATA.split(), *rest.split(), "--output_dir", "one"])
     many, one = Runs("many"), Runs("one")
-    assert many.identity() == one.identity() and not (many.folder / parallel.PARTS).exists()
+    earlier = {key: value for key, value in one.identity().items() if key != "files"}  # an older version's record
+    many.save_identity(earlier)
+    parallel.main([str(file), "--jobs", "2"])
+    assert many.identity() == earlier and not (many.folder / parallel.PARTS).exists()
     for method, runs in one.all().items():
         expected = [{key: run[key] for key in run if key not in ASIDE} for run in runs]
         found = many.all()[method]
