@@ -45,6 +45,8 @@ CE, RATE = ["--loss", "ce"], "--learning_rate"
 RATES = ("5e-5", "1e-4", "2e-4")  # of pretrained encoders of texts
 WAYS = {"ce": CE, "default": [], "default_5e-5": [RATE, "5e-5"]}  # name of a run's loss -> flags beside the data
 WAYS |= {f"ce_{rate}": [*CE, RATE, rate] for rate in RATES}
+SHORT = ["--num_train_epochs", "10"]
+WAYS |= {"ce_10_epochs": [*CE, *SHORT], "default_10_epochs": SHORT}
 HEADS = ("cross-entropy", "default")
 
 
@@ -76,6 +78,7 @@ SETS = {
         "synthetic_600": TEXTS,
         "cora": DataSet("tagging", TAGS, encoder=True),
         "ptb_nltk": DataSet("parsing", TREES, ("--max_train_rows", "500"), encoder=True),
+        "digits": DataSet("segmentation", MASKS),
     },
     "verdict": {
         "genbase": FEATURES,

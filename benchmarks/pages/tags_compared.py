@@ -15,7 +15,7 @@ from . import runs
 from .comparisons import Compared
 from .markdown import bash, prose, section, table
 
-SCREEN, ACCURACY = "twitter_pos_screen", "test_accuracy"
+SCREEN, TIMES, ACCURACY = "twitter_pos_screen", "twitter_pos_times", "test_accuracy"
 FINALS = {  # comparison -> title of its section, and what the data are
     "twitter_pos_finals": (
         "The best pairs on parts of speech",
@@ -80,7 +80,24 @@ def every_pair() -> list[str]:
         table(["baseline", "accuracy"], baselines),
         bash(compared.command()),
     )
-    return [block]
+    return [block, *_times(list(names))]
+
+
+def _times(energies: list[str]) -> list[str]:
+    """The time of an epoch of each loss with the first energy, and of each other energy with NCE; nothing without
+    runs."""
+    if not runs.there([TIMES]):
+        return []
+    compared = Compared(TIMES, "tagging")
+    found = compared.table()["methods"]
+    losses = [(f"`{name}` {found[name]['about']}", name) for name in (*BASELINES, *LOSSES) if name in found]
+    others = [(f"`nce` with `{energy}`", f"nce_{energy}") for energy in energies[1:]]
+    rows = [[about, f"{found[name]['seconds']:.2f}"] for about, name in losses + others if name in found]
+    about = prose(f"""
+        Training alone, without evaluations, relative to cross-entropy: the median over seeds, each on one core. The
+        energy is `{energies[0]}` where none is named. The BiLSTM takes few milliseconds a step, so a loss-net costs
+        more here than beside an encoder.""")
+    return [section("The time of an epoch", about, table(["method", "time"], rows), bash(compared.command()))]
 
 
 def _cell(row: Any) -> str:
