@@ -1,6 +1,6 @@
 """Segmentation with an energy network as a loss function.
 
-python examples/run_segmentation.py                                # embedded digits with clutter, under a minute
+python examples/run_segmentation.py                                # embedded digits with clutter, some minutes
 python examples/run_segmentation.py --dataset digit_classes        # a class for each digit
 python examples/run_segmentation.py --loss ce                      # the baseline: the same trainer, no loss-net
 python examples/run_segmentation.py --loss ranking --sample_coherence field --coherence_size 4

@@ -125,6 +125,16 @@ def test_an_example_starts_the_same_program(name):
             "seal-hf compare: no kind of output 'taging'. Did you mean 'tagging'? All of them: mlc, tagging, srl, "
             "parsing, segmentation, rewards.",
         ),
+        (
+            "predict --inptu x",
+            "seal-hf predict: unknown command-line argument '--inptu'. Did you mean '--input'? All flags: seal-hf "
+            "predict --help.",
+        ),
+        (
+            "report x --bside y",
+            "seal-hf report: unknown command-line argument '--bside'. Did you mean '--beside'? All flags: seal-hf "
+            "report --help.",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_with_the_nearest_name_and_status_2(monkeypatch, capsys, words, message):

@@ -44,7 +44,7 @@ def test_pairs_tsv_and_a_turned_header_say_the_same(tmp_path):
     expected = load_multilabel(**write(tmp_path))
     turned = "parent\tchild\n" + "".join("\t".join(line.split(",")[::-1]) + "\n" for line in LINES.split())
     pairs = [tuple(line.split(",")) for line in LINES.split()]
-    for options in (write(tmp_path, turned, "h.tsv"), write(tmp_path) | {"hierarchy": pairs}):
+    for options in (write(tmp_path, turned, "h.TSV"), write(tmp_path) | {"hierarchy": pairs}):
         data = load_multilabel(**options)
         assert data.label_names == expected.label_names and data.hierarchy == expected.hierarchy
         assert data.train["labels"][:] == expected.train["labels"][:]

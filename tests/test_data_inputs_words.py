@@ -297,3 +297,32 @@ def test_tables_give_the_sentences_of_the_same_objects(tmp_path, kind):
 def test_no_such_file(tmp_path):
     with pytest.raises(DataError, match="nowhere.txt: no such file"):
         SentenceFile(tmp_path / "nowhere.txt", Needs())
+
+
+# --- upper case, folders, splits -------------------------------------------------------------------------------------
+
+
+def test_suffixes_in_upper_case_are_those_in_lower_case(tmp_path):
+    text = '{"tokens": ["In", "Rome"], "tags": ["O", "B-LOC"]}\n'
+    assert [row.words for row in read(tmp_path, "NEW.JSONL", text)] == [["In", "Rome"]]
+    assert [row.words for row in read(tmp_path, "NEW.CSV", "text\nIn Rome\n")] == [["In", "Rome"]]
+    assert [row.words for row in read(tmp_path, "NEW.TXT", "In Rome\n")] == [["In", "Rome"]]
+    Dataset.from_dict({"words": [["In", "Rome"]]}).to_parquet(tmp_path / "NEW.PARQUET")
+    assert [row.words for row in SentenceFile(tmp_path / "NEW.PARQUET", Needs())] == [["In", "Rome"]]
+
+
+def test_a_folder_of_columns_is_read_by_its_split(tmp_path):
+    for split, word in {"train": "A", "dev": "B", "test": "C"}.items():
+        written(tmp_path, f"{split}.conll", f"{word} O\n")
+        written(tmp_path, f"._{split}.conll", b"\x00\x05")  # as macOS writes beside each file
+
+    def words(**options):
+        return [row.words for row in SentenceFile(tmp_path, Needs(), **options)]
+
+    assert words() == [["C"]] and words(usual="train") == [["A"]] and words(split="validation") == [["B"]]
+    assert SentenceFile(tmp_path, Needs()).notes == [f"{tmp_path} is a folder: the sentences of test.conll."]
+    (tmp_path / "test.conll").unlink()
+    with pytest.raises(DataError, match="has no test split; it has validation, train. Name one with --split"):
+        words()
+    with pytest.raises(DataError, match="`split` is 'dev', but .* is one file"):
+        SentenceFile(tmp_path / "dev.conll", Needs(), split="dev")

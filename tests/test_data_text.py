@@ -294,7 +294,7 @@ HEADED = {"train_csv": labelled(OK), "dev_csv": labelled(OK[:2])}
     ("files", "words"),
     [
         ({"dev_csv": HEADED["dev_csv"]}, ["no file for the train split", "training", "found dev.csv"]),
-        ({"data_csv": "x"}, ["no file for the train split", "found data.csv"]),
+        ({"data_csv": "x", "more_csv": "x"}, ["no file for the train split", "found data.csv, more.csv", "single"]),
         ({}, ["no file for the train split", "found nothing"]),
         ({**HEADED, "dev_tsv": "x"}, ["two files for the validation split", "dev.csv, dev.tsv"]),
         ({**HEADED, "dev_csv": "text,labels\n"}, ["dev.csv is empty", "no rows"]),

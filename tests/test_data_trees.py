@@ -4,10 +4,12 @@ import random
 import zipfile
 
 import pytest
+from datasets import Dataset, DatasetDict
 from test_structures_trees import random_tree
 
 from seal_hf import DataError, load_trees, tags_to_tree
 from seal_hf.data.brackets import Tree, read_brackets
+from seal_hf.data.inputs.trees import holds_brackets
 from seal_hf.data.trees import tree_files
 from seal_hf.structures.tag_schemes import Span
 from seal_hf.structures.trees import levels_of, tree_spans
@@ -188,3 +190,14 @@ def test_the_trees_of_the_treebank_are_those_of_nltk(treebank):
             found, words = spans(node[0] if not node.label() else node, 0)
             assert tree.spans == found and len(tree.words) == len(words)
             assert len(nltk.Tree.fromstring(str(tree)).leaves()) == len(words)
+
+
+def test_stored_tables_are_no_brackets(tmp_path):
+    rows = Dataset.from_dict({"words": [["a", "b"]]})
+    DatasetDict({"test": rows}).save_to_disk(tmp_path / "dict")
+    (tmp_path / "parquet").mkdir()
+    rows.to_parquet(tmp_path / "parquet" / "test.parquet")
+    (tmp_path / "trees").mkdir()
+    (tmp_path / "trees" / "test.MRG").write_text("(S (NP (D a)) (VP (V b)))\n")
+    assert [holds_brackets(tmp_path / name) for name in ("dict", "parquet", "trees")] == [False, False, True]
+    assert [file.name for file in tree_files(tmp_path / "trees")] == ["test.MRG"]

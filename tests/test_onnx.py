@@ -57,7 +57,7 @@ def test_features_with_the_decision_in_the_graph(runtime, tmp_path, capsys):
     features = torch.tensor(tiny_features(40)["features"][:])
     _, decided = SealForMultiLabel.from_pretrained(tmp_path / "saved", with_loss_net=False).predict(features=features)
     main(["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "folded.onnx"), "--fold_decision"])
-    main(["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "plain.onnx"), "--format", "onnx"])
+    main(["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "plain.onnx")])
     found, session = logits_of(tmp_path / "folded.onnx", {"features": features.numpy()})
     assert torch.equal((found >= 0).long(), decided) and 0 < decided.float().mean() < 1
     assert json.loads(session.get_modelmeta().custom_metadata_map["decisions"])["folded"] == "thresholds"

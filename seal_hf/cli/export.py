@@ -26,14 +26,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = Flags("seal-hf export", DESCRIPTION)
     flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="a saved task-net")
     flags.flag("output", required=True, metavar="FILE.onnx", help="the file to write")
-    flags.flag("format", choices=("onnx",), default="onnx", help="its format (default onnx)")
     flags.flag("fold_decision", type=bool, help="put the saved threshold into the classifier's bias: cut at 0.5 then")
     flags.flag("revision", help="branch, tag or commit of a Hub id")
     flags.flag("overwrite", type=bool, help="replace an existing output")
     options = flags.parsed(argv)
     output = Path(options.output)
     check_new(output, options.overwrite)
-    if output.suffix != ".onnx":
+    if output.suffix.lower() != ".onnx":
         raise ValueError(f"`output` is {str(output)!r}; expected a name that ends in .onnx.")
     from transformers.utils import logging
 

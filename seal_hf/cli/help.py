@@ -57,14 +57,13 @@ class Help:
     unread: Iterable[str] = ()
     note: str = ""
 
-    def text(self, everything: bool = False, width: int | None = None) -> str:
-        """The help.
+    def text(self, everything: bool = False) -> str:
+        """The help, as wide as the terminal, at most 120 columns.
 
         Args:
             everything: full texts, and the Trainer's own flags too (`--help_all`); else a line for each flag.
-            width: in columns; default: the terminal's, at most 120.
         """
-        width = min(width or shutil.get_terminal_size().columns, WIDEST)
+        width = min(shutil.get_terminal_size().columns, WIDEST)
         usage = f"usage: {self.prog} [-h] [{FULL}] [--recipe FILE.yaml] [FLAGS]"
         lines = [usage, "", *textwrap.wrap(self._legend, width)]
         titles = {**GROUPS, "": OF_THE_TRAINER} if everything else GROUPS

@@ -72,7 +72,7 @@ def check_format(output: Path | None, formats: Sequence[str]) -> None:
     if output is None:
         if ".jsonl" not in formats:
             raise ValueError(f"`output` is missing; expected {' or '.join(known)}.")
-    elif output.suffix not in formats:
+    elif output.suffix.lower() not in formats:
         raise ValueError(
             f"`output` is {str(output)!r}, but its suffix is not a format for these predictions; expected "
             f"{', '.join(known)}."

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from transformers import TrainerCallback, TrainingArguments
 
-INTERRUPTED = 130  # the exit status of shells after SIGINT
+USAGE, INTERRUPTED = 2, 130  # exit statuses: of a mistaken command line, and of shells after SIGINT
+
+
+class UsageError(ValueError):
+    """A flag is mistyped or missing."""
 
 
 def program_name() -> str:
@@ -44,7 +48,8 @@ def run_program(main: Callable[[], object]) -> None:
     except Exception as error:
         if not _can_be_mended(error):
             raise
-        sys.exit(f"{program_name()}: {error}")
+        print(f"{program_name()}: {error}", file=sys.stderr)
+        sys.exit(USAGE if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
         print(f"{program_name()}: interrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
 from ..reports.page.plots import has_matplotlib
 from ..reports.page.run import write_page
-from .programs import program_name
+from .outputs.flags import Flags
 
 DESCRIPTION = "Write report.html into the output folder of a run: finished, interrupted, or still running."
 
@@ -21,12 +20,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises:
         ValueError: the folder holds no run, or matplotlib is missing.
     """
-    parser = argparse.ArgumentParser(program_name(), description=DESCRIPTION, allow_abbrev=False)
-    parser.add_argument("folder", help="output folder of a run")
-    parser.add_argument(
-        "--beside", metavar="FOLDER", help="another run on the same data, such as cross-entropy's: its figures, too"
-    )
-    options = parser.parse_args(argv)
+    flags = Flags("seal-hf report", DESCRIPTION)
+    flags.add_argument("folder", help="output folder of a run")
+    flags.flag("beside", metavar="FOLDER", help="another run on the same data, whose figures are shown too")
+    options = flags.parsed(argv)
     if not has_matplotlib():
         raise ValueError("the page needs matplotlib: pip install 'seal_hf[plot]'.")
     print(write_page(options.folder, options.beside))

@@ -54,5 +54,5 @@ def _encoded(canvases: np.ndarray) -> Dataset:
     try:
         cells = [feature.encode_example(canvas) for canvas in canvases]
     except ImportError as error:
-        raise DataError("`digit_images` needs pillow, which is not installed: pip install pillow.") from error
+        raise DataError("`digit_images` needs pillow: pip install 'seal_hf[vision]'.") from error
     return Dataset.from_dict({IMAGE: cells}, features=datasets.Features({IMAGE: feature}))

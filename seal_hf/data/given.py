@@ -15,6 +15,7 @@ import pyarrow as pa
 from datasets import Dataset
 from pyarrow import parquet
 
+from ..utils.files import visible
 from ..utils.messages import few
 from .common import DataError, Origins, id_column
 
@@ -225,15 +226,15 @@ def _is_saved(path: Path) -> bool:
 def _parquet_files(folder: Path) -> list[Path]:
     """The parquet files in a folder, or in its folder `data`, as in a clone of a Hub data set."""
     places = (each for each in (folder, folder / "data") if each.is_dir())
-    found = (sorted(each for each in place.iterdir() if each.suffix.lower() == ".parquet") for place in places)
+    found = ([each for each in visible(place) if each.suffix.lower() == ".parquet"] for place in places)
     return next((files for files in found if files), [])
 
 
 def check_one_kind(folder: Path, own: str) -> None:
     """Raises DataError if a folder holds tables in files of another kind than `own`, which would not be read."""
-    others = sorted(
-        file.name for file in folder.iterdir() if file.suffix.lower() in TABLE_FILES and file.suffix.lower() != own
-    )
+    others = [
+        file.name for file in visible(folder) if file.suffix.lower() in TABLE_FILES and file.suffix.lower() != own
+    ]
     if others:
         raise DataError(
             f"{folder} holds {own} files and others: {few(others, 5)}. Keep one kind of files, or name the one to read."

@@ -85,11 +85,11 @@ def path_hierarchy(names: Sequence[str], root: str | None = None) -> Hierarchy:
 
 
 def _of_file(path: Path) -> Iterable[Pair]:
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise DataError(f"`hierarchy` is {path}; expected a {' or '.join(SUFFIXES)} file, child and parent per line.")
     if not path.is_file():
         raise DataError(f"`hierarchy` is {path}: no such file.")
-    is_tsv = path.suffix == ".tsv"
+    is_tsv = path.suffix.lower() == ".tsv"
     quoting: Any = csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL
     order = (0, 1)
     try:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from ..utils.files import visible
 from .common import DataError
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
@@ -23,9 +24,7 @@ def files_by_stem(folder: Path) -> dict[str, Path]:
         DataError: two files share a name, an image has an unsupported type, or the folder has no image.
     """
     found: dict[str, Path] = {}
-    for file in sorted(folder.iterdir()):
-        if file.name.startswith("."):  # such as those that macOS writes beside each file
-            continue
+    for file in visible(folder):
         if file.suffix.lower() in IMAGE_SUFFIXES:
             other = found.setdefault(file.stem, file)
             if other is not file:
@@ -39,7 +38,7 @@ def files_by_stem(folder: Path) -> dict[str, Path]:
                 f"{', '.join(IMAGE_SUFFIXES)}, masks to .png."
             )
     if not found:
-        below = [each.name for each in sorted(folder.iterdir()) if each.is_dir()]
+        below = [each.name for each in visible(folder) if each.is_dir()]
         hint = f" {below[0]}/ in it is not read: put images/ and masks/ below each split." if below else ""
         raise DataError(f"{folder}: no images. Give at least one of type {', '.join(IMAGE_SUFFIXES)}.{hint}")
     return found
@@ -123,7 +122,7 @@ def opened(file: Path, content: bytes | None = None) -> Any:
     try:
         return datasets.Image().decode_example({"path": str(file), "bytes": content})
     except ImportError as error:
-        raise DataError(f"{file}: image files need pillow, which is not installed: pip install pillow.") from error
+        raise DataError(f"{file}: image files need pillow: pip install 'seal_hf[vision]'.") from error
     except Exception as error:
         raise DataError(f"{file}: not readable as an image: {error}. Replace or remove it.") from error
 

@@ -159,7 +159,7 @@ def given_names(given: str | Sequence[str]) -> list[str]:
         DataError: a file that cannot be read, a name twice, or fewer than two.
     """
     words = [given] if isinstance(given, str) else list(given)
-    if len(words) == 1 and Path(words[0]).suffix in (".txt", ".json"):
+    if len(words) == 1 and Path(words[0]).suffix.lower() in (".txt", ".json"):
         file = Path(words[0])
         if not file.is_file():
             raise DataError(f"`class_names` is {words[0]!r}, but there is no such file.")
@@ -187,7 +187,7 @@ def names_on_hub(repo: str) -> list[str] | None:
 
 def names_of_file(file: Path) -> list[str]:
     """Raises DataError for a file of another form."""
-    if file.suffix != ".json":
+    if file.suffix.lower() != ".json":
         try:
             lines = file.read_text(encoding="utf-8-sig").splitlines()
         except UnicodeDecodeError as error:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..utils.files import visible
 from ..utils.messages import did_you_mean
 from .common import DataError, Origins, check_splits, find_data
 from .digit_masks import DIGITS, draw_digit_masks
@@ -207,7 +208,7 @@ def _read_path(path: Path, reader: MaskReader) -> dict[str, SegmentationSplit]:
     if (path / "images").is_dir():
         return {"all": _read_folder(path, reader)}
     folders: dict[str, Path] = {}
-    for folder in sorted(path.iterdir()):
+    for folder in visible(path):
         split = split_of(folder.name) if (folder / "images").is_dir() else None
         if split is None and (folder / "images").is_dir() and (folder / "masks").is_dir():
             raise DataError(
@@ -223,7 +224,7 @@ def _read_path(path: Path, reader: MaskReader) -> dict[str, SegmentationSplit]:
             folders[split] = folder
     if not folders:
         raise DataError(
-            f"{path}: found {', '.join(sorted(p.name for p in path.iterdir())[:8]) or 'nothing'}; expected .npz files "
+            f"{path}: found {', '.join([p.name for p in visible(path)][:8]) or 'nothing'}; expected .npz files "
             "(one per split), or folders images/ and masks/, here or below train/, validation/ and test/."
         )
     return {split: _read_folder(folder, reader) for split, folder in folders.items()}
@@ -279,8 +280,13 @@ def _read_tables(
 
 def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], argument: str, source: str) -> str:
     found = given if given is not None else next((name for name in usual if name in columns), None)
-    if found is None or found not in columns:
-        hint = did_you_mean(given or usual[0], columns)
+    if found is None:
+        raise DataError(
+            f"{source}: no column is called {' or '.join(usual)}; the columns are {', '.join(columns)}. Name one with "
+            f"`{argument}`, or give other data."
+        )
+    if found not in columns:
+        hint = did_you_mean(found, columns)
         raise DataError(
             f"{source}: `{argument}` is {given!r}, but the columns are {', '.join(columns)}.{hint} Give one of them."
         )

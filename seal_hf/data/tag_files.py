@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..utils.files import visible
 from .columns import Rows, read_columns, take
 from .common import SPLITS, DataError, find_data, groups_of, random_split
 from .given import SPLIT_WORDS, from_hub, in_memory, is_stored, split_of, stored
@@ -48,7 +49,7 @@ def read_splits(
     if path is None or is_stored(path):
         tables = stored(path) if path else from_hub(dataset) if isinstance(dataset, str) else in_memory(dataset)
     else:
-        files = _split_files(path, notes) if path.is_dir() else {"all": path}
+        files = _with_train(split_files(path, notes), path) if path.is_dir() else {"all": path}
         if not all(file.suffix.lower() in JSON for file in files.values()):
             return path.stem, dataset, _read_files(files, reading, seed, notes)
         tables = json_tables(str(path), files)
@@ -91,8 +92,13 @@ def _complete(splits: dict[str, Rows], seed: int, notes: list[str]) -> dict[str,
 
 
 def _reader_of(file: Path, reading: Reading) -> Reader:
-    if reading.roles or file.suffix == ".srl":
+    if reading.roles or file.suffix.lower() == ".srl":
         return read_srl
+    if file.suffix.lower() == ".csv":
+        raise DataError(
+            f"{file}: tags are not read from a csv. Give columns (.conll, .tsv), or .jsonl or .parquet with lists of "
+            "words and tags."
+        )
     if is_references(file):
         return lambda path: read_references(path, bio=not reading.plain)
     word, tag = reading.word_column, reading.tag_column
@@ -102,22 +108,30 @@ def _reader_of(file: Path, reading: Reading) -> Reader:
     return lambda path: read_columns(path, int(word), int(tag))
 
 
-def _split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
-    """Split -> file; further test sets by name; `all` for a single file."""
-    files = [file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith((".", "README"))]
+def split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
+    """Split -> file of a folder; further test sets by name; `all` for a single file.
+
+    Raises:
+        DataError: two files of a split.
+    """
+    files = [file for file in visible(folder) if file.is_file() and not file.name.startswith("README")]
     if len(files) == 1:
         return {"all": files[0]}
     found: dict[str, Path] = {}
     for file in files:
-        split = split_of(file.name) or (file.name if file.suffix in COLUMN_SUFFIXES else None)
+        split = split_of(file.name) or (file.name if file.suffix.lower() in COLUMN_SUFFIXES else None)
         if split in found:
             raise DataError(f"{folder}: two files for the {split} split: {found[split].name}, {file.name}. Keep one.")
         if split:
             found[split] = file
         else:
             notes.append(f"{file.name} is not read: its name contains no split.")
-    if "train" not in found:
-        names = ", ".join(file.name for file in files) or "nothing"
+    return found
+
+
+def _with_train(found: dict[str, Path], folder: Path) -> dict[str, Path]:
+    if not found.keys() & {"train", "all"}:
+        names = ", ".join(file.name for file in visible(folder)) or "nothing"
         raise DataError(
             f"{folder}: no file for the train split, expected {' or '.join(SPLIT_WORDS['train'])} in its name; "
             f"found {names}. A single file, given by its path, is split at random."

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from datasets import Dataset
 
+from ..utils.files import visible
 from ..utils.messages import few
 from .column_choice import FEATURES, LABELS, Chosen, Columns, Rows, choose, need_column, text_cell, text_columns
 from .column_labels import column_labels
@@ -89,7 +90,7 @@ def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, s
         found.notes.append(f"label names from {label_list.name}.")
     if path.is_dir():
         read = set(files.values())
-        others = (file.name for file in sorted(path.iterdir()) if file.suffix.lower() in SUFFIXES and file not in read)
+        others = (file.name for file in visible(path) if file.suffix.lower() in SUFFIXES and file not in read)
         found.notes += [f"{name} is not read: its name is not that of a split." for name in others]
     for split, file in files.items():
         found.splits[split], lines = _read(file, names is not None, columns.label_column or LABELS[0])
@@ -180,12 +181,15 @@ def files_of(path: Path) -> dict[str, Path]:
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
-    files = table_files(folder)
+    files, entries = table_files(folder), visible(folder)
+    if not files and len(tables := [file for file in entries if file.suffix.lower() in SUFFIXES]) == 1:
+        return {"all": tables[0]}
     if not files.keys() & {"all", "train"}:
-        found = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
+        found = ", ".join(file.name for file in entries) or "nothing"
         raise DataError(
             f"{folder}: no file for the train split, expected {' or '.join(SPLIT_WORDS['train'])} with "
-            f"{', '.join((*SUFFIXES, '.parquet'))}; found {found}."
+            f"{', '.join((*SUFFIXES, '.parquet'))}; found {found}. A single "
+            "file is split at random."
         )
     return files
 
@@ -215,13 +219,13 @@ def split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequenc
 
 def _called(folder: Path, names: Sequence[str]) -> list[Path]:
     """What a folder holds under one of these names, upper case or lower, in their order."""
-    found = [each for each in sorted(folder.iterdir()) if each.name.lower() in names]
+    found = [each for each in visible(folder) if each.name.lower() in names]
     return sorted(found, key=lambda each: names.index(each.name.lower()))
 
 
 def _only_table(folder: Path) -> Path | None:
     """The only csv, tsv or jsonl of a folder, if it names image files."""
-    tables = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]
+    tables = [file for file in visible(folder) if file.suffix.lower() in SUFFIXES]
     return tables[0] if len(tables) == 1 and holds_images(tables[0]) else None
 
 

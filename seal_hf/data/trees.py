@@ -90,13 +90,13 @@ def tree_files(path: Path) -> Iterator[TreeFile]:
     if not path.exists():
         raise DataError(f"{path}: no such file or folder.")
     if path.is_file() and not is_zipfile(path):
-        if path.suffix == ".zip":
+        if path.suffix.lower() == ".zip":
             raise DataError(f"{path}: not a readable .zip. Is it whole?")
         yield TreeFile("", str(path), path.read_bytes())
         return
     found = 0
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if file.suffix in TREE_FILES and file.is_file():
+        if file.suffix.lower() in TREE_FILES and file.is_file():
             found += 1
             yield TreeFile(str(path), file.relative_to(path).as_posix(), file.read_bytes())
         elif file.is_file() and is_zipfile(file):
@@ -112,7 +112,7 @@ def _archived(path: Path) -> Iterator[TreeFile]:
         with ZipFile(path) as archive:
             for name in archive.namelist():
                 hidden = any(part.startswith(".") or part == "__MACOSX" for part in Path(name).parts)
-                if Path(name).suffix in TREE_FILES and not hidden and not name.endswith("/"):
+                if Path(name).suffix.lower() in TREE_FILES and not hidden and not name.endswith("/"):
                     yield TreeFile(str(path), name, archive.read(name))
     except (BadZipFile, RuntimeError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{path}: not a readable .zip ({error}). Is it whole?") from error
@@ -142,8 +142,8 @@ def _by_name(files: Sequence[TreeFile], source: str, notes: list[str]) -> dict[s
         )
     ordered = sorted(files, key=lambda file: (numbers[file], file.name))
     ends = np.cumsum([round(part * len(files)) for part in PARTS[:-1]])
-    parts = dict(zip(SPLITS, ([file for file in part] for part in np.split(np.arange(len(files)), ends)), strict=True))
-    found = {split: [ordered[i] for i in places] for split, places in parts.items()}
+    parts = zip(SPLITS, np.split(np.arange(len(files)), ends), strict=True)
+    found = {split: [ordered[i] for i in places] for split, places in parts}
     ranges = (
         f"{split} {len(part)} ({Path(part[0].name).stem} to {Path(part[-1].name).stem})"
         for split, part in found.items()

@@ -71,7 +71,7 @@ def _read(path: Path, argument: str) -> dict[str, Any]:
             f"`{argument}` is {str(path)!r}, which is not a readable file. Give a JSON or csv file of label name and "
             "weight; `pos_weight` and `class_weight` may also be 'balanced' or 'sqrt'."
         ) from error
-    if path.suffix == ".json":
+    if path.suffix.lower() == ".json":
         try:
             pairs = json.loads(text, object_pairs_hook=list)  # this keeps repeated names
         except ValueError as error:

@@ -48,7 +48,7 @@ def predict_file(
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(dir=folder))
-    source = gathered(files, place / "images") if view.several and files[0].suffix != ".npz" else files[0]
+    source = gathered(files, place / "images") if view.several and files[0].suffix.lower() != ".npz" else files[0]
     name, suffix = f"{files[0].stem}_predictions" if len(files) == 1 else "predictions", view.output_suffix(files[0])
     output = place / f"{name}{suffix}"
     try:

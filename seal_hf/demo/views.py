@@ -111,7 +111,7 @@ class View(ABC):
 
     def output_suffix(self, path: Path) -> str:
         """The format in which the predictions of a file are written; empty for a folder."""
-        return path.suffix if path.suffix in self.kind.formats else ".csv"
+        return path.suffix.lower() if path.suffix.lower() in self.kind.formats else ".csv"
 
     def preview(self) -> Component:
         """Where the first rows of a file appear, made within a page."""

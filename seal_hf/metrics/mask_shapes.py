@@ -47,7 +47,7 @@ def further_components(decided: np.ndarray, labels: np.ndarray, num_classes: int
     Args:
         decided, labels, num_classes: as for [`boundary_counts`].
     """
-    from scipy.ndimage import label  # scipy comes with scikit-learn; its part for images is slow to import
+    from scipy.ndimage import label  # slow to import
 
     counts, found = labels != IGNORE, np.zeros((len(labels), num_classes), dtype=np.int64)
     square = np.ones((3, 3), dtype=bool)

@@ -19,7 +19,7 @@ from ..metrics.multilabel import first_output
 from ..structures.masks import IGNORE, palette
 from ..training.decisions import store
 from ..training.hints import hint_of_one_mask
-from .common import close_run, results_table, row_origin, with_hint
+from .common import SHOWN, close_run, results_table, row_origin, with_hint
 from .page.class_masks import class_mask_facts
 from .pictures import draw_layers
 
@@ -155,7 +155,7 @@ def write_class_masks(
         ValueError: a picture is asked for, but matplotlib is missing.
     """
     for split, values in masks.items():
-        loaded = "validation" if split == "eval" else split
+        loaded = SHOWN.get(split, split)
         origins = [json.dumps(row_origin(data, loaded, row)) for row in range(len(values))]
         np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", masks=values, origins=np.array(origins))
     if picture:

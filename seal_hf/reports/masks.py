@@ -22,7 +22,7 @@ from ..structures.masks import IGNORE
 from ..training.decisions import store
 from ..training.hints import hint_of_one_mask
 from .class_masks import close_class_masks, last_split
-from .common import chosen_line, close_run, figure_rows, results_table, row_origin, with_hint
+from .common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, with_hint
 from .page.masks import mask_facts, threshold_facts
 from .pictures import draw_layers
 
@@ -176,7 +176,7 @@ def write_masks(
         ValueError: a picture is asked for, but matplotlib is missing.
     """
     for split, values in probabilities.items():
-        loaded = "validation" if split == "eval" else split
+        loaded = SHOWN.get(split, split)
         arrays: dict[str, Any] = {
             "probabilities": values.astype(np.float16),
             "masks": (values.astype(np.float64) >= threshold).astype(np.uint8),

@@ -129,13 +129,11 @@ def close_tags(
     def report(folder: Path) -> str:
         for split, tags in predicted.items():
             path, dataset = folder / f"_predictions_{split}.jsonl", splits[split][1]
-            write_tag_predictions(
-                path, dataset, tags, label_names, origins.get("validation" if split == "eval" else split)
-            )
+            write_tag_predictions(path, dataset, tags, label_names, origins.get(SHOWN.get(split, split)))
         last = "test" if "test" in splits else "eval"
         gold = gold_tags(splits[last][1], label_names)
         rows, dataset = splits[last]
-        origin = partial(row_origin, data, "test" if last == "test" else "validation")
+        origin = partial(row_origin, data, SHOWN.get(last, last))
         energies = partial(tag_energies, trainer, rows, predicted[last])
         found = tag_facts(predicted[last], gold, dataset, kind, label_names, origin, energies)
         trainer.report_facts["tags"] = {"split": SHOWN.get(last, last), **found}

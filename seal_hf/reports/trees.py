@@ -82,12 +82,12 @@ def close_trees(trainer: Any, splits: Splits, data: Any, card_facts: Mapping[str
 
     def report(folder: Path) -> str:
         for split, tags in predicted.items():
-            origin = partial(row_origin, data, "validation" if split == "eval" else split)
+            origin = partial(row_origin, data, SHOWN.get(split, split))
             write_trees(folder / f"_predictions_{split}.jsonl", splits[split][1], tags, names, origin)
         last = "test" if "test" in splits else "eval"
         rows, dataset = splits[last]
         gold, pos = gold_tags(dataset, names), dataset["pos"][:]
-        origin = partial(row_origin, data, "test" if last == "test" else "validation")
+        origin = partial(row_origin, data, SHOWN.get(last, last))
         trainer.report_facts["trees"] = {
             "split": SHOWN.get(last, last),
             "notes": [note for note in data.notes if "split 80/10/10" in note],

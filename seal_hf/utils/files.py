@@ -28,6 +28,11 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         unfinished.unlink(missing_ok=True)
 
 
+def visible(folder: Path) -> list[Path]:
+    """What a folder holds, sorted, without hidden entries, such as those that macOS writes beside each file."""
+    return sorted(each for each in folder.iterdir() if not each.name.startswith("."))
+
+
 def new_name(path: Path, ending: str) -> Path:
     """A name beside `path` that no file has and no other process takes."""
     names = (path.with_name(f"{path.name}.{secrets.token_hex(4)}.{ending}") for _ in itertools.count())

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ...utils.messages import did_you_mean
+from ..programs import UsageError
 
 LABELS, TAGS = "multi_label", "tag_sequence"
 BATCH_SIZE = 32
@@ -33,15 +34,15 @@ class Flags(ArgumentParser):
         self.add_argument(f"--{name}", **options)
 
     def error(self, message: str) -> NoReturn:
-        raise ValueError(f"{message}. All flags: {self.prog} --help.")
+        raise UsageError(f"{message}. All flags: {self.prog} --help.")
 
     def parsed(self, argv: Sequence[str] | None) -> Namespace:
-        """Raises ValueError for an unknown flag (names the nearest one), a missing flag, or a wrong value."""
+        """Raises UsageError for an unknown flag (names the nearest one), a missing flag, or a wrong value."""
         options, unknown = self.parse_known_args(argv)
         if unknown:
             known = [flag for action in self._actions for flag in action.option_strings]
             hint = did_you_mean(unknown[0].split("=")[0], known)
-            raise ValueError(f"unknown command-line argument {unknown[0]!r}.{hint} All flags: {self.prog} --help.")
+            raise UsageError(f"unknown command-line argument {unknown[0]!r}.{hint} All flags: {self.prog} --help.")
         missing = [f"--{name}" for name in self.needed if getattr(options, name) is None]
         if missing:
             self.error(f"{' and '.join(missing)} must be given")
@@ -64,7 +65,7 @@ def add_common(flags: Flags) -> None:
     flags.flag("output", metavar="FILE", help="its suffix names the format; default: the terminal")
     add_reading(flags)
     flags.flag("overwrite", type=bool, help="replace an existing output")
-    flags.flag("split", LABELS, help="split of a Hub data set or a folder; default: test, or the only one")
+    flags.flag("split", LABELS, TAGS, help="of a folder or, for label sets, a Hub id; default: test, or the only one")
     flags.flag("tag_column", TAGS, help="column of the gold tags; default for evaluate: the last, `tags` or `ner_tags`")
 
 

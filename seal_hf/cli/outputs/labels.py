@@ -50,7 +50,7 @@ class LabelOutput(OutputKind):
         super().__init__(options, like)
         names = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # transformers leaves these out
         self.labels = [names[key] for key in sorted(names, key=int)]
-        self.format = ".jsonl" if getattr(options, "output", None) is None else Path(options.output).suffix
+        self.format = ".jsonl" if getattr(options, "output", None) is None else Path(options.output).suffix.lower()
         self.reads_images = holds_image_classifier(self.config)
         if self.reads_images:
             self.rows_per_chunk = IMAGES_PER_CHUNK

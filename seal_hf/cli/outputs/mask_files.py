@@ -30,16 +30,16 @@ def check_mask_output(output: Path, names: Sequence[str], source: Path, alone: b
     """
     if importlib.util.find_spec("PIL") is None:
         raise DataError("Writing masks as .png files needs pillow: pip install 'seal_hf[vision]'.")
-    if output.suffix == ".png" and (len(names) > 1 or not alone):
+    if output.suffix.lower() == ".png" and (len(names) > 1 or not alone):
         why = f"of {len(names)} images" if len(names) > 1 else "with probabilities or energies"
         raise DataError(f"`output` is {str(output)!r}, but masks {why} are several files. Give a folder.")
     read = [source.resolve(), *((source / name).resolve() for name in ("images", "masks"))]
     if output.resolve() in (*read, *read[0].parents):
         raise DataError(f"`output` is {str(output)!r}, but it holds the images of {source}. Give another folder.")
-    if output.exists() and output.is_dir() == (output.suffix == ".png"):
+    if output.exists() and output.is_dir() == (output.suffix.lower() == ".png"):
         raise DataError(f"`output` is {str(output)!r}, a {'folder' if output.is_dir() else 'file'}. Give another name.")
     files = sorted(output.iterdir()) if output.is_dir() else []
-    others = [file.name for file in files if file.suffix != ".png" and file.name != ENERGIES]
+    others = [file.name for file in files if file.suffix.lower() != ".png" and file.name != ENERGIES]
     if others:
         raise DataError(
             f"`output` is {str(output)!r}, a folder that would be replaced as a whole, but it holds "
@@ -100,7 +100,7 @@ def mask_writer(output: Path, colours: np.ndarray | None = None) -> Iterator[Mas
     Args:
         colours: as for [`MaskWriter`].
     """
-    if output.suffix == ".png":
+    if output.suffix.lower() == ".png":
         with whole_file(output) as unfinished:
             yield MaskWriter(unfinished.parent, unfinished, colours)
         return

@@ -81,7 +81,7 @@ class TagOutput(OutputKind):
 
     def __init__(self, options: Namespace, like: OutputKind | None = None):
         super().__init__(options, like)
-        self.as_columns = Path(getattr(options, "output", None) or "").suffix in COLUMNS
+        self.as_columns = Path(getattr(options, "output", None) or "").suffix.lower() in COLUMNS
         if self.as_columns:
             self.refuse_numbers("columns", "a tag per word", "all")
 
@@ -123,7 +123,7 @@ class TagOutput(OutputKind):
         self.check_decoder()
         columns = self.options.word_column, self.options.tag_column
         needs = self.needs._replace(tags=self.tags if gold else ())
-        self.reader = SentenceFile(Path(self.options.input), needs, *columns)
+        self.reader = SentenceFile(Path(self.options.input), needs, *columns, split=self.options.split)
         if not gold and not self.as_columns:
             ours = {"text", "words", "tags", "entities", *["energy"] * self.options.energy}
             ours |= {"probabilities"} if self.probabilities != "none" else set()

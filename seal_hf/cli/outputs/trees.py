@@ -39,7 +39,7 @@ class TreeOutput(TagOutput):
         OutputKind.__init__(self, options, like)
         output = getattr(options, "output", None)
         numbers = getattr(options, "energy", False) or self.probabilities != "none"
-        self.as_brackets = not numbers if output is None else Path(output).suffix != ".jsonl"
+        self.as_brackets = not numbers if output is None else Path(output).suffix.lower() != ".jsonl"
         self.as_columns = False
         if self.as_brackets and hasattr(options, "energy"):
             self.refuse_numbers("brackets", "a tree per line", "top", "all")
@@ -49,7 +49,7 @@ class TreeOutput(TagOutput):
         if not gold and not holds_brackets(path):
             return super().open_input(gold=False)
         self.check_decoder()
-        for name in ("word_column", "tag_column"):
+        for name in ("word_column", "tag_column", "split"):
             if getattr(self.options, name, None) is not None:
                 raise ValueError(f"`{name}` is given, but {path} holds trees in brackets. Leave it out.")
         self.reader: Any = TreeSentences(path, self.needs.features, gold)

@@ -60,7 +60,6 @@ class Tuning:
         make_trainer: (data, arguments) -> what is ready to train, with a `trainer`.
         metric: figure by which trials are chosen, unless the run names another.
         shares: True if λ1 may be a share of the task loss's pull.
-        say: prints lines of progress.
 
     Raises:
         ValueError: a number of trials below 0, a launcher of several processes, no Optuna, or nothing to search.
@@ -73,9 +72,8 @@ class Tuning:
         make_trainer: Callable[[Any, Arguments], Any],
         metric: str,
         shares: bool = True,
-        say: Callable[[str], None] = print,
     ):
-        self.parse, self.make_trainer, self.say = parse, make_trainer, say
+        self.parse, self.make_trainer = parse, make_trainer
         self.arguments = parse()
         training, self.trials = self.arguments.training, self.arguments.run.tune
         if self.trials < 0:
@@ -104,11 +102,11 @@ class Tuning:
         and printed. Trials of an earlier start count."""
         number = f"{self.trials} trial{'s' if self.trials > 1 else ''}"
         held = f"; fixed as given: {', '.join(self.held)}" if self.held else ""
-        self.say(f"tune: {number} of {', '.join(self.space)}, by {self.goal.metric} on validation{held}")
+        print(f"tune: {number} of {', '.join(self.space)}, by {self.goal.metric} on validation{held}")
         place = ("tune", self.trials, self.folder / TRIALS)
         sought, seeds = self._sought(data), [self.arguments.training.seed]
         found = search(
-            partial(self._trial, data), self.space, self.first, *place, self.goal, self.say, sought, seeds=seeds
+            partial(self._trial, data), self.space, self.first, *place, self.goal, print, sought, seeds=seeds
         )
         self._report(found)
         return self.parse().changed(found["settings"])
@@ -149,7 +147,7 @@ class Tuning:
         rows = [{**columns, **shown(trial["settings"]), self.goal.metric: trial["value"]} for trial in trials]
         numbers = [f"{i}{'*' if i == best else ' '}" for i in range(1, len(trials) + 1)]
         table = results_table([{"trial": i, **row} for i, row in zip(numbers, rows, strict=True)])
-        self.say(f"{table}\n\n* the best, trained now; as flags: {flags}")
+        print(f"{table}\n\n* the best, trained now; as flags: {flags}")
 
 
 def goal_of(training: Any, metric: str) -> Goal:

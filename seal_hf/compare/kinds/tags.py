@@ -60,19 +60,20 @@ class TagSequences(Kind):
         return self.scored(data, predicted)
 
     def constant(self, data: TagSequenceData) -> Scored:
-        train, gold = gold_tags(data.train, data.label_names), self._gold(data)
+        train, gold = gold_tags(data.train, data.label_names), self.gold(data)
         ((most, _),) = Counter(tag for tags in train for tag in tags).most_common(1)
         return self.scored(data, {split: [[most] * len(row) for row in rows] for split, rows in gold.items()})
 
     @staticmethod
-    def _gold(data: TagSequenceData) -> dict[str, Tags]:
+    def gold(data: TagSequenceData) -> dict[str, Tags]:
+        """The gold tags of validation and test, which comes last."""
         assert data.test is not None, "as `is_labelled` says"
         splits = {"eval": data.validation, "test": data.test}
         return {split: gold_tags(rows, data.label_names) for split, rows in splits.items()}
 
     def scored(self, data: TagSequenceData, decided: Mapping[str, Tags]) -> Scored:
         metrics: dict[str, float] = {}
-        for split, gold in self._gold(data).items():
+        for split, gold in self.gold(data).items():
             figures, tokens = tag_metrics(decided[split], gold, data.kind), token_counts(decided[split], gold)
             figures["exact_match"] = float(np.mean(tokens[:, 0] == tokens[:, 1]))
             metrics |= {f"{split}_{key}": value for key, value in figures.items()}

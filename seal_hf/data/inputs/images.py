@@ -117,7 +117,7 @@ def pictures_of(path: Path, gold: bool = False, values: MaskValues | None = None
         DataError: the file does not exist, there is no image, an image's type is not supported, or masks are missing.
     """
     meaning: dict[str, Any] = {"values": values or MaskValues(), "num_classes": num_classes}
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         return _of_arrays(path, gold, meaning)
     if gold:
         if not (path / "images").is_dir():

@@ -13,6 +13,7 @@ from typing import Any
 import datasets
 import pyarrow as pa
 
+from ...utils.files import visible
 from ..column_choice import need_column
 from ..common import DataError
 from ..given import is_stored
@@ -103,13 +104,13 @@ def image_files(name: str) -> ImageFiles | None:
     if not path.is_dir() or is_stored(path) or table_files(path):
         return None
     folder = path / "images" if (path / "images").is_dir() else path
-    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in IMAGE_SUFFIXES]
+    files = [file for file in visible(folder) if file.suffix.lower() in IMAGE_SUFFIXES]
     if not files:
         raise DataError(
             f"{folder}: no images, nor a table of their names. Give at least one image of type "
             f"{', '.join(IMAGE_SUFFIXES)}."
         )
-    others = [file.name for file in sorted(folder.iterdir()) if file not in files and _is_image(file)]
+    others = [file.name for file in visible(folder) if file not in files and _is_image(file)]
     note = f"{len(others)} images of other types are not read: {', '.join(others[:5])}. Convert them to .png."
     return ImageFiles(files, [note] if others else [])
 

@@ -237,7 +237,7 @@ def open_table(name: str, split: str | None = None, label_column: str = "labels"
     """
     path = Path(name)
     if not path.exists():
-        if name.count("/") == 1 and not name.startswith((".", "/", "~")) and path.suffix not in FILES:
+        if name.count("/") == 1 and not name.startswith((".", "/", "~")) and path.suffix.lower() not in FILES:
             return HubTable(name, split, usual)
         raise DataError(f"{name}: no such file or folder, and not a Hub id (owner/name).")
     note = ""

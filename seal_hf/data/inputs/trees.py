@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from ..common import DataError
-from ..given import split_of
+from ..given import is_stored, split_of
 from ..trees import TREE_FILES, TreeFile, tree_files
 from .base import Chunk
 from .words import Sentence
@@ -19,9 +19,10 @@ def holds_brackets(path: Path) -> bool:
     """True for trees, not sentences: a file named like [`TREE_FILES`] or with a bracket in a bracket at its beginning,
     a .zip, or a folder without stored tables."""
     if path.is_dir():
-        return not any(path.glob("*.arrow"))
-    if path.suffix in (".zip", *TREE_FILES) or not path.is_file():
-        return path.suffix in (".zip", *TREE_FILES)
+        return not is_stored(path)
+    named = path.suffix.lower() in (".zip", *TREE_FILES)
+    if named or not path.is_file():
+        return named
     with open(path, "rb") as file:
         return re.match(rb"(?:\xef\xbb\xbf)?\s*\(\s*[^\s()]*\s*\(", file.read(1000)) is not None
 

@@ -26,13 +26,16 @@ from ...structures.tag_schemes import convert, scheme_of, scheme_of_model
 from ...utils.messages import did_you_mean, few
 from ..columns import ColumnFile, lines_of
 from ..common import DataError
+from ..given import is_stored
 from ..line_files import json_row
 from ..references import MARK, is_references
 from ..srl import FIRST_ROLE, FRAME, POS, WORD, role_sentences
 from ..tables import USUAL
+from ..tag_files import split_files
+from ..text import table_files
 from .base import Chunk
 from .raw_text import split_words
-from .tables import open_table
+from .tables import FILES, chosen_split, open_table
 
 OTHERS = (".json", ".npz")
 TABLES = (".parquet", ".csv")
@@ -100,8 +103,7 @@ class SentenceFile:
         word_column, tag_column: numbers of columns, negative ones from the last, or names of JSON fields. Default for
             words: the first column, or the usual names. Default for tags: the last column, or the usual names, if gold
             tags are needed, else none.
-
-        usual: the split to read of a folder that names its splits.
+        split: the one to read of a folder; default: `usual`, or the only one.
 
     Attributes:
         columns: the JSON fields of all rows, without the sentences' own `text` and `words`; empty for other files.
@@ -119,24 +121,32 @@ class SentenceFile:
         needs: Needs,
         word_column: int | str | None = None,
         tag_column: int | str | None = None,
+        split: str | None = None,
         usual: str = "test",
     ):
         if not path.exists():
             raise DataError(f"{path}: no such file.")
-        is_table = path.is_dir() or path.suffix in TABLES
-        self.table = open_table(str(path), usual=usual) if is_table else None
-        if self.table is None and (path.suffix in OTHERS or is_references(path)):
-            found = f"references with {MARK}" if path.suffix not in OTHERS else f"files of type {path.suffix}"
+        self.notes: list[str] = []
+        if path.is_dir() and not (table_files(path, FILES) or is_stored(path)):  # of columns
+            folder, files = path, split_files(path, self.notes)
+            chosen = chosen_split(list(files), split, str(path), usual)
+            path, split = files[chosen], None
+            self.notes = [f"{folder} is a folder: the sentences of {path.name}."]
+        self._suffix = path.suffix.lower()
+        is_table = path.is_dir() or self._suffix in TABLES
+        self.table = open_table(str(path), split, usual=usual) if is_table or split is not None else None
+        if self.table is None and (self._suffix in OTHERS or is_references(path)):
+            found = f"references with {MARK}" if self._suffix not in OTHERS else f"files of type {self._suffix}"
             raise DataError(
                 f"{path}: {found} are not read here. Give columns, .txt with a text per line, .jsonl, .csv or .parquet."
             )
-        if path.suffix == ".srl" and not needs.predicate and word_column is None:
+        if self._suffix == ".srl" and not needs.predicate and word_column is None:
             raise DataError(
                 f"{path}: a file of semantic roles, but the model does not read predicates. To tag its words, give "
                 f"--word_column {WORD}."
             )
         self.path, self.needs, self._left_out = path, needs, list[str]()
-        self.notes = [self.table.note] if self.table is not None and self.table.note else []
+        self.notes += [self.table.note] if self.table is not None and self.table.note else []
         self.word_column, self.tag_column = _column(word_column), _column(tag_column)
         self._scheme = scheme_of_model(needs.tags)
         self._unknown: Counter[str] = Counter()  # gold tags that the task-net lacks
@@ -145,7 +155,7 @@ class SentenceFile:
     @property
     def _has_fields(self) -> bool:
         """True if a row has fields by name."""
-        return self.table is not None or self.path.suffix == ".jsonl"
+        return self.table is not None or self._suffix == ".jsonl"
 
     @property
     def columns(self) -> Sequence[str]:
@@ -180,7 +190,7 @@ class SentenceFile:
             yield Chunk([sentence.kept for sentence in part], part, gold)
 
     def __iter__(self) -> Iterator[Sentence]:
-        found, is_text = False, self.path.suffix == ".txt" and self.word_column is None and not self.needs.tags
+        found, is_text = False, self._suffix == ".txt" and self.word_column is None and not self.needs.tags
         rows = self._texts if is_text else self._roles if self.needs.predicate else self._columns
         self._unknown.clear()
         self._known, first = 0, ""

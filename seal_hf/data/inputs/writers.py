@@ -45,13 +45,13 @@ def table_writer(path: Path | None, types: pa.Schema | None = None) -> Iterator[
         yield JsonLines(sys.stdout)
         return
     with whole_file(path) as unfinished:
-        if path.suffix == ".parquet":
+        if path.suffix.lower() == ".parquet":
             with closing(Parquet(unfinished, types)) as writer:
                 yield writer
             return
         # JSON may contain half of a surrogate pair, and escapes it in this way
         with open(unfinished, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            yield LINES[path.suffix](file)
+            yield LINES[path.suffix.lower()](file)
 
 
 class JsonLines(Writer):

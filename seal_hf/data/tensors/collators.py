@@ -56,8 +56,6 @@ class TensorRows(torch.utils.data.Dataset):
             self._add(name, column)
 
     def _add(self, name: str, column: Any) -> None:
-        if hasattr(column, "chunks"):  # pyarrow may still return a chunked array
-            column = column.chunk(0) if column.num_chunks == 1 else _concatenate(column)
         if column.null_count > 0:
             raise ValueError(f"Column `{name}` has missing values; TensorRows takes numbers. Fill in or remove them.")
         if not hasattr(column, "flatten"):
@@ -152,12 +150,6 @@ class TensorRows(torch.utils.data.Dataset):
     @property
     def column_names(self) -> list[str]:
         return [*self.dense, *self.ragged]
-
-
-def _concatenate(chunked: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.concat_arrays(chunked.chunks)
 
 
 def collate_rows(features: list[dict[str, Any]]) -> dict[str, Tensor]:

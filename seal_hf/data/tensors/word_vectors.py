@@ -38,7 +38,7 @@ def load_word_vectors(path_or_name: str | Path, keep: Container[str] | None = No
         path = _package_folder(str(path_or_name))
     if path.is_dir():
         words, matrix = _read_folder(path)
-    elif path.suffix == ".npz":
+    elif path.suffix.lower() == ".npz":
         words, matrix = _read_npz(path)
     else:
         return _checked(path, *_read_text(path, keep))

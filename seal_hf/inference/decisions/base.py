@@ -24,9 +24,9 @@ FOLDABLE = (FIXED, THRESHOLD, "thresholds")  # decoders that a classifier's bias
 DecisionsT = TypeVar("DecisionsT", bound="Decisions")
 
 
-def folds(num_rows: int, seed: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def folds(num_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Pairs of rows to fit on and rows to decide, at most five; the latter are a random partition of all rows."""
-    order = np.random.default_rng(seed).permutation(num_rows)
+    order = np.random.default_rng(0).permutation(num_rows)
     for decided in np.array_split(order, min(FOLDS, num_rows)):
         yield np.setdiff1d(order, decided), decided
 
@@ -197,7 +197,3 @@ def as_threshold(decoder: str | float | None) -> float | None:
     if not 0 <= value <= 1:
         raise ValueError(f"`decoder` is {decoder}; a threshold must be a probability, from 0 to 1.")
     return value
-
-
-def log_odds(p: np.ndarray) -> np.ndarray:
-    return np.log(p) - np.log1p(-p)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import logit
 
 from ...metrics.by_batch import ThresholdScores
 from ...metrics.multilabel import DEFAULT_GRID, best_threshold, example_f1, tune_threshold, with_known_labels
@@ -14,7 +15,7 @@ from ...structures.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_h
 from ...utils.options import check_value
 from ..closed_sets import decode_closed_f1
 from ..decoders import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
-from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, log_odds, simplest_of_the_best
+from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, simplest_of_the_best
 
 CLOSED, CALIBRATED_CLOSED = "closed_f1", "calibrated_closed_f1"  # for labels with a hierarchy
 NEVER_EMPTY = "+never_empty"  # suffix of a decoder's name: an empty set becomes the likeliest label
@@ -297,7 +298,7 @@ class LabelDecisions(Decisions):
     def offsets(self) -> np.ndarray | float:
         """The amount logit(t), a number or (L,), to subtract from a bias so that 0.5 decides as the threshold did."""
         t = {FIXED: 0.5, THRESHOLD: self.threshold, "thresholds": self.thresholds}[self.named()]
-        return log_odds(np.asarray(t, dtype=np.float64))
+        return logit(np.asarray(t, dtype=np.float64))
 
     def after_folding(self) -> LabelDecisions:
         """The decisions saved with a classifier whose bias holds the threshold. The other numbers are dropped, since

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import logit
 from torch import Tensor
 
 from ...metrics.masks import mask_ious
 from ...metrics.multilabel import DEFAULT_GRID, best_threshold
-from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, log_odds, simplest_of_the_best
+from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, simplest_of_the_best
 
 
 @dataclass
@@ -90,7 +91,7 @@ class MaskDecisions(Decisions):
 
     def offsets(self) -> float:
         """The amount logit(t) to subtract from the foreground's bias so that 0.5 decides as the threshold did."""
-        return float(log_odds(np.asarray(self.cut())))
+        return float(logit(self.cut()))
 
     def after_folding(self) -> MaskDecisions:
         """The decisions saved with a classifier whose bias holds the threshold."""

@@ -138,6 +138,8 @@ def load_items(file: str | Path) -> list[tuple[Any, int]]:
     """
     try:
         found, root = read_yaml(file)
+    except FileNotFoundError:
+        raise ValueError(f"{file}: no such file. Give a YAML file of rules.") from None
     except OSError as error:
         raise ValueError(f"{file} is not readable: {error}. Give a YAML file of rules.") from error
     if not isinstance(found, dict) or list(found) != ["rules"] or not isinstance(found["rules"], list):
