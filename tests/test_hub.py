@@ -44,6 +44,7 @@ trainer.train()
 metrics, _, _ = evaluate_multilabel(trainer, validation, validation)
 seal.push_to_hub("user/seal", include_loss_net=True)  # a loss-net that the trainer's own push does not leave there
 trainer.card_facts = {"dataset": "org/moods", "finetuned_from": "org/encoder", "metrics": metrics}
+(home / "seal" / "report.html").write_text("rows of the data")
 trainer.push_to_hub(commit_message="the end", license="apache-2.0", tags="moods")
 results["metrics"] = metrics
 
@@ -84,6 +85,9 @@ with torch.no_grad():
     assert torch.equal(seal(**inputs).logits, both(**inputs).logits)
     assert torch.equal(seal.energy(y, **inputs), both.energy(y, **inputs))
 results["both"] = HfApi().list_repo_files("user/both")
+seal.processor = tokenizer
+seal.push_to_hub("user/both", revision="dev", commit_message="mine")
+results["branch"] = HfApi().list_repo_files("user/both", revision="dev")
 results["url"] = seal.push_to_hub("user/both")
 results["alone"] = HfApi().list_repo_files("user/both")
 
@@ -111,6 +115,9 @@ def test_push_while_training_and_after_and_load_back(tmp_path):
         config = json.loads(files["config.json"])
         assert config["decisions"]["threshold"] == results["metrics"]["threshold"] and config["label2id"]["fear"] == 2
         assert config["problem_type"] == "multi_label_classification"
+        assert "report.html" not in files and not any(b"secret-token" in content for content in files.values())
+        assert (tmp_path / "seal" / "_report.html").is_file()
+        assert {*nets, "tokenizer.json"} <= set(results["branch"])
         assert nets <= set(results["alone"]) and "_loss_net" not in str(results["alone"])
         assert {f"_loss_net/{name}" for name in nets} <= set(results["both"])
         assert results["url"].endswith("user/both")

@@ -27,6 +27,7 @@ from seal_hf import (
     SealForMultiLabel,
     SealForTokenClassification,
 )
+from seal_hf.cli import predict
 from seal_hf.data.common import Scaling
 from seal_hf.nets.encoders import ENCODER_MODES
 from seal_hf.spaces import SPARSE_FROM
@@ -323,7 +324,49 @@ def test_only_safetensors_are_read_and_nothing_is_unpickled(place, bert, tmp_pat
         for options in ({}, {"use_safetensors": False}, {"use_safetensors": None}):
             with pytest.raises(OSError, match="model.safetensors"):
                 SealForMultiLabel.from_pretrained(tmp_path / "saved", **options)
+    (folder / "pytorch_model.bin").rename(folder / "a.bin")
+    for file in ("a.bin", "../a.safetensors"):
+        index = {"metadata": {}, "weight_map": dict.fromkeys(weights, file)}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+        with pytest.raises(ValueError, match=f"names '{file}'; expected .safetensors files beside it"):
+            SealForMultiLabel.from_pretrained(tmp_path / "saved")
     assert not (tmp_path / "exploded").exists()
+
+
+def test_weights_that_are_cut_off_or_lack_a_part_are_named(bert, tmp_path):
+    saved, whole = tmp_path / "saved", SealForMultiLabel.from_pretrained(bert, **LABELLED)
+    assert whole.fresh and all(name.startswith("classifier.") for name in whole.fresh)
+    whole.processor = tiny_tokenizer()
+    whole.save_pretrained(saved)
+    assert SealForMultiLabel.from_pretrained(saved).fresh == []
+    weights = load_file(saved / "model.safetensors")
+    save_file({name: value for name, value in weights.items() if "classifier" not in name}, saved / "model.safetensors")
+    (tmp_path / "new.csv").write_text("text\ngood\n")
+    with pytest.raises(ValueError, match="the weights lack classifier.bias, classifier.weight. Is it a trained"):
+        predict.main(["--model", str(saved), "--input", str(tmp_path / "new.csv"), "--output", str(tmp_path / "p.csv")])
+    assert not (tmp_path / "p.csv").exists()
+    (saved / "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(ValueError, match=r"not readable as safetensors: .* Git LFS"):
+        SealForMultiLabel.from_pretrained(saved)
+
+
+def test_what_is_saved_where_it_came_from_keeps_the_loss_net(bert, tmp_path):
+    seal = SealForMultiLabel.from_pretrained(bert, **LABELLED)
+    seal.processor = tiny_tokenizer()
+    seal.save_pretrained(tmp_path / "saved")
+    assert (tmp_path / "saved" / "tokenizer.json").is_file()
+    alone = SealForMultiLabel.from_pretrained(tmp_path / "saved", with_loss_net=False)
+    alone.save_pretrained(tmp_path / "saved")
+    assert (tmp_path / "saved" / "_loss_net" / "model.safetensors").is_file()
+    seal.save_pretrained(tmp_path / "other")
+    alone.save_pretrained(tmp_path / "other")  # that loss-net belongs to another task-net
+    assert not (tmp_path / "other" / "_loss_net").exists() and (tmp_path / "other" / "tokenizer.json").is_file()
+
+
+def test_the_earlier_name_of_dtype_counts_and_a_subfolder_is_refused(bert):
+    assert SealForMultiLabel.from_pretrained(bert, torch_dtype=torch.bfloat16).task_net.dtype is torch.bfloat16
+    with pytest.raises(ValueError, match="`subfolder` is not supported"):
+        SealForMultiLabel.from_pretrained(bert, subfolder="last-checkpoint")
 
 
 # --- without seal_hf -------------------------------------------------------------------------------------------------

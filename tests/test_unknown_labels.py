@@ -278,3 +278,5 @@ def test_an_energy_network_on_its_own_refuses_them(tmp_path):
     both = {"known": TensorRows(rows(0.0)), "unknown": TensorRows(rows(-1.0))}
     with pytest.raises(ValueError, match="`eval_dataset` has unknown labels"):
         EnergyTrainer(tiny_run.model().loss_net, args, train_dataset=both["known"], eval_dataset=both)
+    left = rows(-1.0).filter(lambda row: min(row["labels"]) >= 0)  # as the message advises
+    EnergyTrainer(tiny_run.model().loss_net, args, train_dataset=left)

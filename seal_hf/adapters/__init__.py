@@ -59,11 +59,13 @@ def with_adapter(
     adapter: Any = None,
     rank: int | None = None,
     targets: str | list[str] | None = None,
+    revision: str | None = None,
 ) -> PreTrainedModel:
     """The task-net, with a fresh adapter if one is requested by name or needed by the loss-net's adapter.
 
     Args:
         adapter: one of `METHODS`, or a configuration of PEFT; None: LoRA or Pfeiffer's, as `loss_net_encoder` says.
+        revision: of the base on the Hub, from which the saved adapter loads it again.
 
     Raises:
         ValueError: the method is unknown, is not of the library that `loss_net_encoder` names, or its library is not
@@ -93,9 +95,12 @@ def with_adapter(
             f"loss_net_encoder={mode!r}."
         )
     try:
-        return LIBRARIES[mode].wrap(model, adapter, rank, targets)
+        wrapped = LIBRARIES[mode].wrap(model, adapter, rank, targets)
     except ImportError as error:
         raise ValueError(f"`adapter` is {adapter!r}, of the library {mode!r}, {not_installed(mode)}") from error
+    if revision is not None:
+        LIBRARIES[mode].pin(wrapped, revision)
+    return wrapped
 
 
 def not_installed(mode: str) -> str:

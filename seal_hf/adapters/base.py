@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
+from ..utils.files import check_index
+
 if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
@@ -88,6 +90,15 @@ class LossAdapter(ABC):
             return self.encoder(**inputs)
 
 
+def base_of(name: str, auto_class: type[_BaseAutoModelClass], kwargs: dict[str, Any]) -> PreTrainedModel:
+    """The base of a saved adapter. Raises OSError for a folder that is not here."""
+    if Path(name).is_absolute() and not Path(name).is_dir():
+        raise OSError(f"{name}: no such folder.")
+    hub = ("revision", "token", "cache_dir", "local_files_only")
+    check_index(name, {key: kwargs[key] for key in hub if key in kwargs})
+    return auto_class.from_pretrained(name, **kwargs)
+
+
 class AdapterLibrary(ABC):
     """One library of adapters. The libraries are extras, so each is imported when it is first used."""
 
@@ -111,6 +122,9 @@ class AdapterLibrary(ABC):
         self, model: PreTrainedModel, method: Any, rank: int | None, targets: str | list[str] | None
     ) -> PreTrainedModel:
         """The task-net with a fresh adapter on a frozen base; its classifier stays trainable."""
+
+    def pin(self, model: nn.Module, revision: str) -> None:  # noqa: B027  # a library may have no place for it
+        """Record the base's revision, with which `from_folder` loads it."""
 
     @abstractmethod
     def mergeable(self, model: nn.Module) -> bool:

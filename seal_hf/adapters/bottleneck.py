@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from transformers import PreTrainedModel
 
-from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
+from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter, base_of
 
 if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
 TASK_ADAPTER = "task"
 CONFIG, WEIGHTS = "adapter_config.json", "adapter.safetensors"
+HEAD_CONFIG, HEAD_WEIGHTS = "head_config.json", "model_head.safetensors"
 
 
 class BottleneckLossAdapter(LossAdapter):
@@ -97,10 +98,12 @@ class Adapters(AdapterLibrary):
         file = Path(folder) / CONFIG
         if not (file.is_file() and (Path(folder) / WEIGHTS).is_file()):
             return None
+        if (Path(folder) / HEAD_CONFIG).is_file() and not (Path(folder) / HEAD_WEIGHTS).is_file():
+            return None  # the library would unpickle a head that is not safetensors
         import adapters
 
         saved = json.loads(file.read_text(encoding="utf-8"))
-        model = auto_class.from_pretrained(saved["model_name"], **kwargs)
+        model: Any = base_of(saved["model_name"], auto_class, kwargs)
         adapters.init(model)
         self.load(model, folder)
         model.train_adapter(TASK_ADAPTER)

@@ -15,7 +15,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
-from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
+from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter, base_of
 from .quantised import head_modules, quantization_of
 
 if TYPE_CHECKING:
@@ -115,6 +115,10 @@ class Peft(AdapterLibrary):
                 config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, use_dora=method == "dora", **common)
         return _as_base(peft.get_peft_model(model, config))
 
+    def pin(self, model: nn.Module, revision: str) -> None:
+        for config in cast("PeftModel", model).peft_config.values():
+            config.revision = revision
+
     def mergeable(self, model: nn.Module) -> bool:
         wrapped = cast("PeftModel", model)
         return (
@@ -145,8 +149,8 @@ class Peft(AdapterLibrary):
             return None
         import peft
 
-        base = json.loads(file.read_text(encoding="utf-8"))["base_model_name_or_path"]
-        model = auto_class.from_pretrained(base, **kwargs)
+        saved = json.loads(file.read_text(encoding="utf-8"))
+        model = base_of(saved["base_model_name_or_path"], auto_class, {**kwargs, "revision": saved.get("revision")})
         config = peft.PeftConfig.from_pretrained(str(folder))
         _check_prompts(config)
         if config.is_prompt_learning:  # PEFT loads these only for inference

@@ -62,13 +62,18 @@ def export(kind: str, name: str, output: Path, fold_decision: bool, hub: dict[st
     from ..adapters import library_of
     from ..adapters.quantised import quantization_of
     from ..models import KINDS
+    from ..nets.text_windows import WindowedForSequenceClassification
     from ..saving.fold import folded
     from ..saving.onnx import export_onnx
     from ..spaces import SPACES
+    from .outputs.base import check_trained
 
     loaded = next(each for each in KINDS if issubclass(SPACES[kind], each.space_class))
     model: Any = loaded.from_pretrained(name, with_loss_net=False, **hub)
+    check_trained(model, name)
     task_net, library = model.task_net, library_of(model.task_net)
+    if isinstance(task_net, WindowedForSequenceClassification):
+        raise ValueError(f"{name} reads texts in windows (long_texts), which ONNX cannot express. Train with `cut`.")
     if library is not None:
         if not library.mergeable(task_net):
             bits = quantization_of(task_net)

@@ -141,12 +141,13 @@ def _closed(data: MultiLabelData, names: list[str], hierarchy: Hierarchy, notes:
     for split, rows in splits.items():
         if rows is None or "labels" not in rows.column_names:
             continue
+        flat = rows.flatten_indices() if rows._indices is not None else rows
         labels = np.asarray(rows.with_format("numpy")["labels"][:], dtype=np.float32)
         before[split] = labels
         added = range(labels.shape[1], len(names))
         labels = np.pad(labels, ((0, 0), (0, len(added))))
         after[split] = hierarchy.closed(labels, added)
-        columns = {name: rows.data.column(name) for name in rows.column_names}
+        columns = {name: flat.data.column(name) for name in rows.column_names}
         closed = Dataset(pa.table({**columns, "labels": fixed_size_column(after[split])}))
         kinds = Features({**rows.features, "labels": closed.features["labels"]})  # also of images
         splits[split] = Dataset(closed.data.table, info=DatasetInfo(features=kinds))

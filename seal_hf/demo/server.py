@@ -67,7 +67,10 @@ def start(page: Blocks, *, share: bool = False, port: int | None = None, max_upl
     import gradio as gr
     from gradio.utils import get_space
     from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+    # a website whose name leads to this machine cannot read the page; a Space has a name of its own
+    hosts = [] if get_space() else [Middleware(TrustedHostMiddleware, allowed_hosts=[LOCALHOST, "localhost"])]
     fonts: dict[str, Any] = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
     theme = gr.themes.Default(primary_hue="blue", **fonts).set(block_info_text_color="*neutral_500")
     _, url, _ = page.launch(
@@ -82,6 +85,6 @@ def start(page: Blocks, *, share: bool = False, port: int | None = None, max_upl
         theme=theme,
         css_paths=STYLE,
         footer_links=[],
-        app_kwargs={} if share else {"middleware": [Middleware(OwnHost)]},
+        app_kwargs={} if share else {"middleware": [*hosts, Middleware(OwnHost)]},
     )
     return url

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..structures.sequences import pack
+from ..structures.sequences import pack, take
 from .base import Energy, of_shape
 
 TINY = 1e-20  # lower bound of a probability before its logarithm
@@ -148,8 +148,8 @@ class TagLanguageModel(nn.Module):
         sizes = mask.sum(1)  # n: (B,)
         if self.backward:
             steps = (sizes.unsqueeze(1) - 1 - torch.arange(length, device=y.device)).clamp_min(0)  # (B, T)
-            y = y.gather(2, steps[:, None, :, None].expand_as(y)) * mask[:, None, :, None]
-            features = features.gather(1, steps.unsqueeze(-1).expand_as(features))
+            y = take(y, steps, 2) * mask[:, None, :, None]
+            features = take(features, steps)
         inputs = F.pad(F.pad(y, (0, 1)), (0, 0, 1, 0))  # (B, S, T + 1, C + 1), y_0 first
         inputs[:, :, 0, num_labels] = 1
         if self.word_size:

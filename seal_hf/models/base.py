@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
-from huggingface_hub import HfApi
 from torch import Tensor, nn
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput, logging
@@ -22,16 +21,17 @@ from ..adapters.quantised import keep_layout
 from ..energies import ENERGIES, energy_of
 from ..nets.encoders import ENCODER_MODES, encoder_options, task_features, without_pooler
 from ..nets.heads import MEAN, pooling_for
-from ..nets.image_features import with_features
-from ..saving.export import ADAPTER_FILES, PLAIN_FILES, save_nets
+from ..nets.image_features import reads_images, with_features
+from ..saving.export import save_nets, upload_nets
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
 from ..spaces import OutputSpace
 from ..spaces.pixels import PixelSpace
+from ..utils.files import check_index
 from ..utils.options import check_value
 from .labels import check_label_order, check_place, hub_options
-from .loading import load_task_net
+from .loading import load_task_net, said_plainly
 from .saved import find_loss_net, loss_net_of
-from .task_nets import check_is_pretrained_model, check_num_labels, encoder_for, feature_size
+from .task_nets import check_is_pretrained_model, check_num_labels, encoder_for, encoder_of, feature_size
 
 if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
@@ -68,6 +68,7 @@ class SealModel(nn.Module):
         self.loss_net: Any = loss_net
         self.space = self.space_of(task_net).for_model(task_net)
         self.source: tuple[str, dict[str, Any]] | None = None  # folder or repo, and the Hub's options
+        self.fresh: list[str] = []  # the task-net's parameters that the source lacked
         self._processor: Any = None
 
     @property
@@ -178,6 +179,10 @@ class SealModel(nn.Module):
             ValueError: the saved nets are of another kind than requested, or have another number of labels.
             OSError: the folder or repo does not exist, or lacks safetensors.
         """
+        if "subfolder" in kwargs:
+            raise ValueError("`subfolder` is not supported: the two nets are at the top. Give that folder itself.")
+        if "torch_dtype" in kwargs:  # its name before transformers 5
+            kwargs["dtype"] = kwargs.pop("torch_dtype")
         kwargs = {"dtype": torch.float32, **kwargs, "use_safetensors": True}
         kwargs |= {} if quantization is None else {"quantization": quantization}
         if cls.space_class.problem_type is not None:
@@ -186,37 +191,18 @@ class SealModel(nn.Module):
         hub = hub_options(kwargs)
         check_place(name)
         check_label_order(name, kwargs.get("id2label"), hub)
-        try:
+        with said_plainly(name, cls.__name__, kwargs, hub):
             task_net, loading = cls._load_task_net(name, kwargs, hub)
-        except OSError as error:
-            if Path(name).exists():
-                raise
-            raise OSError(f"{name}: no such folder here, and it cannot be read from the Hub: {error}") from error
-        except ValueError as error:
-            if "Unrecognized configuration class" not in str(error):
-                raise
-            found = PretrainedConfig.get_config_dict(name, **hub)[0].get("model_type")
-            raise ValueError(
-                f"{name} holds a model of type {found!r}, which cannot be the task-net of a {cls.__name__}. Load it "
-                "with the class or program that trained it; an energy network alone with `load_energy_network`."
-            ) from error
-        except RuntimeError as error:
-            if "mismatch" not in str(error):
-                raise
-            raise ValueError(
-                f"The weights in {model_name_or_path} do not have the requested shapes (num_labels="
-                f"{kwargs.get('num_labels', 'as saved')}). For another label set than the saved classifier's, pass "
-                f"ignore_mismatched_sizes=True: the classifier then starts from fresh weights. {error}"
-            ) from error
         keep_layout(task_net)
         if label_rates is not None:
             _start_at_rates(task_net, loading, label_rates)
         source = (name, hub)
         if not with_loss_net:
-            return aligned(cls(task_net, None))._from(source)
+            return aligned(cls(task_net, None))._from(source, loading)
         folder = None if fresh_loss_net else find_loss_net(name, hub)
         if folder is None or LossNetConfig.from_pretrained(folder).encoder_mode not in LIBRARIES:
-            task_net = with_adapter(task_net, loss_net_encoder, adapter, adapter_rank, adapter_targets)
+            fresh = (adapter, adapter_rank, adapter_targets, hub.get("revision"))
+            task_net = with_adapter(task_net, loss_net_encoder, *fresh)
         check_adapters(task_net)
         if folder is None:
             mode = loss_net_encoder or "separate"
@@ -226,7 +212,7 @@ class SealModel(nn.Module):
             if library_of(task_net) is not None and (base := task_net.config._name_or_path) not in ("", name):
                 name, hub = base, {key: value for key, value in hub.items() if key != "revision"}  # of a saved adapter
             loss_net = cls._fresh_loss_net(task_net, name, mode, global_size, energy, energy_options, hub)
-            return aligned(cls(task_net, loss_net))._from(source)
+            return aligned(cls(task_net, loss_net))._from(source, loading)
         loss_net = loss_net_of(task_net, folder)
         if (labels := loss_net.config.num_labels) != task_net.config.num_labels:
             raise ValueError(
@@ -238,7 +224,7 @@ class SealModel(nn.Module):
             if wanted not in (None, saved := getattr(loss_net.config, option)):
                 said = "loss_net_encoder" if option == "encoder_mode" else option
                 logger.warning(f"The loss-net in {name} keeps its {said} {saved!r}; {wanted!r} is ignored.")
-        return aligned(cls(task_net, loss_net))._from(source)
+        return aligned(cls(task_net, loss_net))._from(source, loading)
 
     @classmethod
     def from_task_net(
@@ -275,13 +261,14 @@ class SealModel(nn.Module):
             encoder = encoder_for(task_net, mode)
             size = feature_size(task_net, encoder, inputs)
         options = (global_size, energy, energy_options)
-        seal = cls(task_net, cls._fresh_loss_net(task_net, encoder, mode, *options, feature_size=size))
+        seal = cls(task_net, cls._fresh_loss_net(task_net, encoder, mode, *options, size=size))
         seal.loss_net.to(task_net.device)
         return aligned(seal).eval()
 
-    def _from(self: SealModelT, source: tuple[str, dict[str, Any]]) -> SealModelT:
+    def _from(self: SealModelT, source: tuple[str, dict[str, Any]], loading: dict[str, Any]) -> SealModelT:
         """The nets in evaluation mode, with their source recorded."""
         self.source = source
+        self.fresh = sorted({*loading["missing_keys"], *(str(key) for key in loading["mismatched_keys"])})
         return self.eval()
 
     @classmethod
@@ -297,6 +284,7 @@ class SealModel(nn.Module):
     @classmethod
     def _load_encoder(cls, task_net: PreTrainedModel, name: str, hub: dict) -> PreTrainedModel:
         """The separate encoder of a loss-net for this task-net."""
+        check_index(name, hub)
         return AutoModel.from_pretrained(name, dtype=torch.float32, use_safetensors=True, **hub)
 
     @classmethod
@@ -309,34 +297,40 @@ class SealModel(nn.Module):
         energy: str | None = None,
         energy_options: dict | None = None,
         hub: dict | None = None,
-        feature_size: int | None = None,
+        size: int | None = None,
     ) -> LossNet:
         """A loss-net for this task-net. Its separate encoder is loaded from the folder or repo `pretrained`, or is the
         given encoder itself."""
         mode, energy = mode or "separate", energy_of(cls.space_of(task_net).name, energy)
         check_value("loss_net_encoder", mode, (*ENCODER_MODES, *LIBRARIES))
-        global_size = cls.default_global_size if global_size is None else global_size
         encoder: Any = None
-        config = task_net.config
-        if mode == "separate" and pretrained is not None:
-            encoder = pretrained
-            if isinstance(encoder, str):
-                encoder = cls._load_encoder(task_net, encoder, hub or {})
-            config = encoder.config
-        feature_size = feature_size or config.hidden_size
+        options: dict[str, Any] = {}
+        if ENERGIES[energy].reads is None:  # else it reads an input itself, without features
+            config = task_net.config
+            if mode == "separate" and pretrained is not None:
+                encoder = pretrained
+                if isinstance(encoder, str):
+                    encoder = cls._load_encoder(task_net, encoder, hub or {})
+                config = encoder.config
+            if size is None and reads_images(task_net):  # encoders of images state the width in many ways
+                size = feature_size(task_net, None if mode == "shared" else encoder_of(task_net))
+            size = size or config.hidden_size
+            options = {
+                "encoder_config": encoder_options(config) if mode == "separate" else None,
+                "feature_size": size,
+                "head_layers": 1 if mode == "shared" else 0,
+                "hidden_size": size,
+                "global_size": cls.default_global_size if global_size is None else global_size,
+                "pooling": pooling_for(task_net, mode) if ENERGIES[energy].pooled else MEAN,
+            }
         loss_net = LossNet(
             LossNetConfig(
                 space=ENERGIES[energy].space,
                 energy=energy,
                 energy_options=energy_options,
                 encoder_mode=mode,
-                encoder_config=encoder_options(config) if mode == "separate" else None,
-                feature_size=feature_size,
-                head_layers=1 if mode == "shared" else 0,
-                hidden_size=feature_size,
-                global_size=global_size,
-                pooling=pooling_for(task_net, mode) if ENERGIES[energy].pooled else MEAN,
                 num_labels=task_net.config.num_labels,
+                **options,
             )
         )
         loss_net.config.id2label, loss_net.config.label2id = task_net.config.id2label, task_net.config.label2id
@@ -353,8 +347,21 @@ class SealModel(nn.Module):
     ) -> None:
         """Save the task-net in `folder` and the loss-net in `folder/_loss_net/`, as safetensors. Adapters are merged if
         possible, unless `adapter_export="adapter"`. `fold_decision` puts the stored decision into the bias of the saved
-        classifier; see [`save_nets`]."""
-        save_nets(self.task_net, self.loss_net, folder, adapter_export, fold_decision, **kwargs)
+        classifier; see [`save_nets`]. The processor, such as a tokenizer, is saved too, if it is known. A loss-net in
+        the folder that these nets were loaded from stays, if it was not loaded."""
+        source = self.source[0] if self.loss_net is None and self.source is not None else ""
+        keeps = bool(source) and Path(source).resolve() == Path(folder).resolve()
+        processor = self._known_processor()
+        save_nets(self.task_net, self.loss_net, folder, adapter_export, fold_decision, keep_loss_net=keeps, **kwargs)
+        if processor is not None:
+            processor.save_pretrained(folder)
+
+    def _known_processor(self) -> Any:
+        """The processor, or None where there is none."""
+        try:
+            return self.processor
+        except (OSError, ValueError):
+            return None
 
     def push_to_hub(
         self,
@@ -365,21 +372,15 @@ class SealModel(nn.Module):
         fold_decision: bool = False,
         private: bool | None = None,
         token: str | None = None,
+        revision: str | None = None,
+        commit_message: str | None = None,
     ) -> str:
-        """Push the task-net to the Hub, with `include_loss_net` the loss-net too, and return the repo's URL. A loss-net
-        that was pushed earlier belongs to another task-net, so it is replaced or removed."""
-        api = HfApi(token=token)
-        url = api.create_repo(repo_id, private=private, exist_ok=True)
+        """Push the task-net and its processor to the Hub, with `include_loss_net` the loss-net too, and return the
+        repo's URL. A loss-net that was pushed earlier belongs to another task-net, so it is replaced or removed.
+        `revision` is a branch, which is made if it is missing. A model card is not written."""
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder, adapter_export=adapter_export, fold_decision=fold_decision)
-            api.upload_folder(
-                repo_id=url.repo_id,
-                folder_path=folder,
-                commit_message="Upload SEAL task-net" + (" and loss-net" if include_loss_net else ""),
-                ignore_patterns=None if include_loss_net else [f"{LOSS_NET_FOLDER}/*"],
-                delete_patterns=[f"{LOSS_NET_FOLDER}/*", *ADAPTER_FILES, *PLAIN_FILES],
-            )
-        return str(url)
+            return upload_nets(folder, repo_id, include_loss_net, private, token, revision, commit_message)
 
 
 def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray) -> None:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import snapshot_download
-from transformers import PreTrainedModel
+from safetensors import SafetensorError
+from transformers import PretrainedConfig, PreTrainedModel
 from transformers.utils import find_adapter_config_file
 
 from ..adapters import LIBRARIES, not_installed
 from ..adapters.quantised import from_json, quantized
 from ..saving.export import ADAPTER_FILES, DECISIONS, QUANTIZATION, read_decisions
+from ..utils.files import check_index
 from .labels import label_maps
 
 if TYPE_CHECKING:
@@ -39,6 +41,38 @@ class _Report(logging.Filter):
         others = found["missing_keys"] or found["mismatched_keys"] or found.get("error_msgs")
         if unexpected and not others and all(key.startswith("crf.") for key in unexpected):
             self.records.clear()
+
+
+@contextmanager
+def said_plainly(name: str, kind: str, kwargs: Mapping[str, Any], hub: dict[str, Any]) -> Iterator[None]:
+    """Translates the errors of transformers about a folder or repo that cannot be the task-net of a `kind`."""
+    try:
+        yield
+    except OSError as error:
+        if Path(name).exists():
+            raise
+        raise OSError(f"{name}: no such folder here, and it cannot be read from the Hub: {error}") from error
+    except SafetensorError as error:
+        raise ValueError(
+            f"{name}: its weights are not readable as safetensors: {error}. Is the file whole, or a pointer of Git LFS "
+            "(git lfs pull)?"
+        ) from error
+    except ValueError as error:
+        if "Unrecognized configuration class" not in str(error):
+            raise
+        found = PretrainedConfig.get_config_dict(name, **hub)[0].get("model_type")
+        raise ValueError(
+            f"{name} holds a model of type {found!r}, which cannot be the task-net of a {kind}. Load it with the class "
+            "or program that trained it; an energy network alone with `load_energy_network`."
+        ) from error
+    except RuntimeError as error:
+        if "mismatch" not in str(error):
+            raise
+        raise ValueError(
+            f"The weights in {name} do not have the requested shapes (num_labels="
+            f"{kwargs.get('num_labels', 'as saved')}). For another label set than the saved classifier's, pass "
+            f"ignore_mismatched_sizes=True: the classifier then starts from fresh weights. {error}"
+        ) from error
 
 
 @contextmanager
@@ -68,6 +102,7 @@ def load_task_net(
     """
     kwargs = dict(kwargs)
     quantization = kwargs.pop("quantization", None)
+    check_index(name, hub)
     if find_adapter_config_file(name, **hub) is None:
         if quantization is not None:
             kwargs["quantization_config"] = quantized(quantization, auto_class, name, kwargs["dtype"], **hub)
@@ -97,6 +132,8 @@ def load_task_net(
             raise ValueError(
                 f"{name} holds an adapter of the library {library.mode!r}, {not_installed(library.mode)}"
             ) from error
+        except OSError as error:
+            raise OSError(f"{name} holds an adapter, but its base cannot be loaded: {error}") from error
         if task_net is not None:
             names = kwargs.get("id2label") or task_net.config.id2label or {}  # `adapters` orders them otherwise
             task_net.config.update({**decisions, **label_maps([names[i] for i in sorted(names)])})

@@ -14,10 +14,8 @@ from transformers.models.auto import modeling_auto
 from ..data import SegmentationData, load_masks
 from ..data.given import loaded
 from ..data.tensors.images import load_image_processor
-from ..energies import ENERGIES, energy_of
 from ..inference.decisions import DECISIONS
 from ..nets.fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
-from ..second_net.loss_net import LossNet, LossNetConfig
 from ..spaces import PixelSpace, mask_space
 from ..utils.messages import check_unread
 from .base import SealModel, SealModelT
@@ -115,6 +113,7 @@ class SealForSegmentation(SealModel):
     def from_task_net(cls: type[SealModelT], task_net: PreTrainedModel, **options: Any) -> SealModelT:
         """As [`SealModel.from_task_net`]. ValueError also for a net whose output is no logit map."""
         check_logit_map("The task-net", type(task_net).__name__)
+        _check_encoder(options.get("loss_net_encoder"))
         return super().from_task_net(task_net, **options)
 
     @classmethod
@@ -164,34 +163,6 @@ class SealForSegmentation(SealModel):
         check_crops(config, getattr(data, "image_size", ()))
         task_net = FCNForSemanticSegmentation(config)
         return cls(task_net, cls._fresh_loss_net(task_net, None, "separate", 0, energy, energy_options))
-
-    @classmethod
-    def _fresh_loss_net(
-        cls,
-        task_net: PreTrainedModel,
-        pretrained: str | PreTrainedModel | None,
-        mode: str | None,
-        global_size: int | None = None,
-        energy: str | None = None,
-        energy_options: dict | None = None,
-        hub: dict | None = None,
-        feature_size: int | None = None,
-    ) -> LossNet:
-        """A loss-net for images and masks, whose energy needs no encoder.
-
-        Raises:
-            ValueError: the encoder mode is not `separate`, or the energy is for other outputs.
-        """
-        _check_encoder(mode)
-        energy = energy_of(cls.space_of(task_net).name, energy)
-        config = LossNetConfig(
-            space=ENERGIES[energy].space,
-            energy=energy,
-            energy_options=energy_options,
-            num_labels=task_net.config.num_labels,
-        )
-        config.id2label, config.label2id = task_net.config.id2label, task_net.config.label2id
-        return LossNet(config)
 
 
 def _check_encoder(mode: str | None) -> None:

@@ -27,7 +27,6 @@ from ..metrics.multilabel import sigmoid
 from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..nets.image_features import reads_images
 from ..nets.text_windows import WindowedConfig, WindowedEncoder, load_windowed
-from ..second_net.loss_net import LossNet
 from ..spaces import SPARSE_FROM, MultiLabelSpace
 from ..structures.hierarchy import Hierarchy, store_hierarchy
 from ..utils.messages import check_owner, check_unread
@@ -36,8 +35,6 @@ from .base import SealModel, set_bias
 from .batches import check_one_kind, in_batches, text_rows
 from .images import check_images, fresh_cnn, is_of_images, reading
 from .labels import for_other_labels, hub_options, label_maps
-from .task_nets import encoder_of
-from .task_nets import feature_size as width_of_features
 
 logger = logging.get_logger(__name__)
 
@@ -169,25 +166,6 @@ class SealForMultiLabel(SealModel):
         if isinstance(config, WindowedConfig) and not isinstance(encoder, WindowedEncoder):
             return WindowedEncoder.around(encoder, config)
         return encoder
-
-    @classmethod
-    def _fresh_loss_net(
-        cls,
-        task_net: PreTrainedModel,
-        pretrained: str | PreTrainedModel | None,
-        mode: str | None,
-        global_size: int | None = None,
-        energy: str | None = None,
-        energy_options: dict | None = None,
-        hub: dict | None = None,
-        feature_size: int | None = None,
-    ) -> LossNet:
-        """As [`SealModel._fresh_loss_net`]. Encoders of images state the width of their features in many ways, so it is
-        measured."""
-        if feature_size is None and reads_images(task_net):
-            feature_size = width_of_features(task_net, None if mode == "shared" else encoder_of(task_net))
-        options = (global_size, energy, energy_options, hub, feature_size)
-        return super()._fresh_loss_net(task_net, pretrained, mode, *options)
 
     @classmethod
     def from_task_net(

@@ -247,17 +247,24 @@ def _load_crf(crf: CRF, saved: dict[str, Tensor], name: str) -> None:
         logger.warning(f"The CRF in {name} does not have {crf.num_tags} tags: it gets fresh weights.")
 
 
+def _of_variant(file: str, kwargs: dict) -> str:
+    """The name of a file of weights, with the variant that is asked for, such as `fp16`, before its suffix."""
+    start, dot, suffix = file.rpartition(".")
+    return f"{start}.{kwargs['variant']}{dot}{suffix}" if kwargs.get("variant") else file
+
+
 def _saved_crf(name: str, kwargs: dict) -> dict[str, Tensor]:
     """The CRF's tensors from a folder or repo, whose weights may be in several files."""
     hub = hub_options(kwargs)
     try:
-        files = {cached_file(name, SAFE_WEIGHTS_NAME, **hub)}
+        files = {cached_file(name, _of_variant(SAFE_WEIGHTS_NAME, kwargs), **hub)}
     except OSError:
-        index = json.loads(Path(str(cached_file(name, SAFE_WEIGHTS_INDEX_NAME, **hub))).read_text(encoding="utf-8"))
+        listed = Path(str(cached_file(name, _of_variant(SAFE_WEIGHTS_INDEX_NAME, kwargs), **hub)))
+        index = json.loads(listed.read_text(encoding="utf-8"))
         names = {file for key, file in index["weight_map"].items() if key.startswith("crf.")}
         files = {cached_file(name, file, **hub) for file in names}
     found: dict[str, Tensor] = {}
-    for file in files:
-        with safe_open(file, "pt") as tensors:
+    for part in files:
+        with safe_open(part, "pt") as tensors:
             found |= {key[4:]: tensors.get_tensor(key) for key in tensors.keys() if key.startswith("crf.")}
     return found

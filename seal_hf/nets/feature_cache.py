@@ -26,6 +26,7 @@ from transformers.utils import logging
 
 from ..data.tensors.collators import TensorRows
 from ..utils.files import whole_file
+from ..utils.modules import in_evaluation
 from .encoders import encoder_options, inputs_of, vector
 from .heads import MEAN
 
@@ -60,8 +61,6 @@ def cached_features(
         read: a function from the encoder's outputs and inputs to features (B, ...).
         trained: prefix of the names of parameters that do not affect the features.
     """
-    was_training = encoder.training
-    encoder.eval()
     read = read or partial(_pooled, MEAN, encoder)
     home = Path(folder) / _encoder_key(encoder, kind, trained)
     home.mkdir(parents=True, exist_ok=True)
@@ -72,11 +71,11 @@ def cached_features(
         chunk = _read(file)
         if chunk is None:
             batches = [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]
-            chunk = torch.cat([_encode(encoder, rows.batch(batch), read) for batch in batches])
+            with in_evaluation(encoder):
+                chunk = torch.cat([_encode(encoder, rows.batch(batch), read) for batch in batches])
             with whole_file(file) as unfinished:
                 save_file({FEATURES: chunk}, unfinished)
         features.append(chunk)
-    encoder.train(was_training)
     return torch.cat(features)
 
 

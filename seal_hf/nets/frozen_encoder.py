@@ -21,6 +21,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAtte
 
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.length_order import longest_first
+from ..utils.modules import in_evaluation
 from .encoders import inputs_of, pool, vector
 from .feature_cache import cached_features
 from .heads import FIRST, LAST, MEAN
@@ -55,7 +56,8 @@ class FrozenEncoder:
         self.pooling, self.flat = pooling, False
         self.pooler: nn.Module | None = None
         order = longest_first(rows) or range(len(rows))
-        self._look_at(name, rows.batch(order[:PROBED]))
+        with in_evaluation(task_net):
+            self._look_at(name, rows.batch(order[:PROBED]))
         self.base.requires_grad_(False)
         if self.pooler is not None:
             self.pooler.requires_grad_(True)
@@ -64,8 +66,6 @@ class FrozenEncoder:
     def _look_at(self, name: str, batch: dict[str, Tensor]) -> None:
         """Find out what the head reads, by checking that the logits stay the same."""
         inputs = inputs_of(self.base, batch)
-        was_training = self.task_net.training
-        self.task_net.eval()
         expected, given = self.task_net(**inputs).logits, self.base(**inputs)
         self.flat = given.last_hidden_state.dim() == 2
         self.pooler = _own_pooler(self.base, given)
@@ -75,8 +75,6 @@ class FrozenEncoder:
                     return
         except Exception as error:  # from a head that looks for tokens, but gets only one
             raise _unfit(name) from error
-        finally:
-            self.task_net.train(was_training)
         raise _unfit(name)
 
     def kept(self, outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:

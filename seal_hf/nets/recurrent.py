@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, TokenClassifierOutput
 
+from ..structures.sequences import take
+
 PADDING = 0  # id in every vocabulary: words, characters, features; 1 is unknown
 
 
@@ -34,10 +36,11 @@ class BiLSTMConfig(PretrainedConfig):
         hidden_size: H, the width of every layer's output, half from each direction. InfNet+'s "hidden size 128" is 256
             here.
         num_layers: number of bidirectional layers.
-        dropout: dropout rate in [0, 1) of the LSTM's inputs, between its layers and before the label table.
+        dropout: dropout rate in [0, 1) of the character embeddings, of the LSTM's inputs, between its layers and
+            before the label table.
 
     Raises:
-        ValueError: a size is below 1, `hidden_size` is odd, or `char_kernel` is even.
+        ValueError: a size is below 1, `dropout` is out of its range, `hidden_size` is odd, or `char_kernel` is even.
     """
 
     model_type = "seal_bilstm"
@@ -61,6 +64,8 @@ class BiLSTMConfig(PretrainedConfig):
         for name, size in (("hidden_size", hidden_size), ("num_layers", num_layers), ("word_size", word_size)):
             if size < 1:
                 raise ValueError(f"`{name}` is {size}; it must be at least 1.")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` is {dropout}; it must be at least 0 and below 1.")
         if hidden_size % 2:
             raise ValueError(f"`hidden_size` is {hidden_size}; it must be even: each direction has half of it.")
         if char_kernel % 2 == 0:
@@ -133,13 +138,8 @@ class BiLSTMLayer(nn.Module):
         """hidden (B, T, D), mask (B, T) and reversal (B, T), positions of the reversed rows -> (B, T, H), 0 at
         padding."""
         ahead, _ = self.forward_lstm(hidden)
-        back, _ = self.backward_lstm(_reorder(hidden, reversal))
-        return torch.cat([ahead, _reorder(back, reversal)], -1).masked_fill(~mask.unsqueeze(-1), 0.0)
-
-
-def _reorder(hidden: Tensor, positions: Tensor) -> Tensor:
-    """hidden (B, T, D) at `positions` (B, T) of its rows."""
-    return hidden.gather(1, positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
+        back, _ = self.backward_lstm(take(hidden, reversal))
+        return torch.cat([ahead, take(back, reversal)], -1).masked_fill(~mask.unsqueeze(-1), 0.0)
 
 
 class BiLSTMPreTrainedModel(PreTrainedModel):

@@ -26,6 +26,7 @@ from transformers.utils import find_adapter_config_file
 
 from ..data.tensors.words import load_tokenizer, positions
 from ..spaces import MultiLabelSpace
+from ..structures.sequences import pack
 from .encoders import encoder_options, pool, without_pooler
 
 OVERLAP = 0.25  # share of a window's words that the next one reads again
@@ -142,7 +143,7 @@ class WindowedEncoder(WindowedPreTrainedModel):
         """
         config: Any = self.config
         special = len(config.before) + len(config.after)
-        ids = input_ids.gather(1, attention_mask.bool().logical_not().long().argsort(dim=1, stable=True))
+        _, ids = pack(attention_mask.bool(), input_ids)
         lengths = (attention_mask.sum(1) - special).clamp_min(0)[:, None]  # (B, 1) words
         room, longest = config.window_size - special, max(input_ids.shape[1] - special, 1)
         count = 1 + -(-max(longest - room, 0) // config.stride)

@@ -26,7 +26,7 @@ def remove_results(trainer: Trainer) -> None:
     if not trainer.is_world_process_zero():
         return
     folder = Path(str(trainer.args.output_dir))
-    others = [folder / name for name in (LABEL_REPORT, REPORT, PAGE)]
+    others = [folder / name for name in (LABEL_REPORT, REPORT, PAGE, f"_{PAGE}")]
     for file in (*folder.glob("*_results.json"), *folder.glob("_predictions*"), *others):
         if file.name != "train_results.json" and file.is_file():
             file.unlink()

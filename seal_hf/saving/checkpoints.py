@@ -18,15 +18,29 @@ from pathlib import Path
 
 import torch
 from transformers import TrainingArguments
-from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.utils import logging
 
 COMPLETE = "complete.json"  # the marker: names and sizes, in bytes, of all other files of the checkpoint
 
 LAST_WORDS = ("true", "last")  # values of `resume_from_checkpoint` that name no folder
+TOKENS = ("hub_token", "push_to_hub_token")  # the latter of transformers 4
 STEP = re.compile(r"checkpoint-(\d+)")
 
 logger = logging.get_logger(__name__)
+
+
+@contextlib.contextmanager
+def without_tokens(args: TrainingArguments) -> Iterator[None]:
+    """Context for saving the arguments of a run, which may be pushed: without the tokens of the Hub."""
+    aside = {name: value for name in TOKENS if (value := getattr(args, name, None)) is not None}
+    try:
+        for name in aside:
+            setattr(args, name, None)
+        yield
+    finally:
+        for name, value in aside.items():
+            setattr(args, name, value)
 
 
 @contextlib.contextmanager
@@ -47,7 +61,8 @@ def written_whole(folder: Path, args: TrainingArguments, wait: Callable[[], None
         for name, value in aside.items():
             setattr(args, name, value)
     if args.should_save:
-        torch.save(args, folder / "training_args.bin")  # the Trainer wrote them with push and deletion switched off
+        with without_tokens(args):
+            torch.save(args, folder / TRAINING_ARGS_NAME)  # the Trainer wrote them with push and deletion switched off
     wait()
     if args.should_save:
         mark_complete(folder)

@@ -67,6 +67,7 @@ def save_nets(
     folder: str | Path,
     adapter_export: str = "auto",
     fold_decision: bool = False,
+    keep_loss_net: bool = False,
     **kwargs: Any,
 ) -> None:
     """Write the task-net to `folder` and the loss-net to `folder/_loss_net/`, as safetensors.
@@ -78,6 +79,7 @@ def save_nets(
     Args:
         adapter_export: `merged`, `adapter`, or `auto`: merged if possible. Without effect if there are no adapters.
         fold_decision: save a classifier whose bias holds the stored decision, see [`folded`].
+        keep_loss_net: leave the loss-net that the folder has, if there is none to write.
         kwargs: for the task-net's `save_pretrained`, if it is plain.
 
     Raises:
@@ -100,7 +102,8 @@ def save_nets(
     for pattern in ADAPTER_FILES if merged else PLAIN_FILES:
         for old in Path(folder).glob(pattern):
             old.unlink()
-    save_loss_net(loss_net, folder)
+    if loss_net is not None or not keep_loss_net:
+        save_loss_net(loss_net, folder)
 
 
 def _save_plain(task_net: PreTrainedModel, folder: str | Path, fold_decision: bool, kwargs: dict[str, Any]) -> None:
@@ -130,6 +133,30 @@ def read_decisions(name: str, hub: dict) -> dict:
     except (OSError, HFValidationError):  # missing, or neither a folder nor an id; the loader reports it
         return {}
     return json_object(Path(path), "Was it saved completely?")
+
+
+def upload_nets(
+    folder: str,
+    repo_id: str,
+    include_loss_net: bool,
+    private: bool | None,
+    token: str | None,
+    revision: str | None,
+    commit_message: str | None,
+) -> str:
+    """Upload what [`save_nets`] wrote, in place of the nets in the repo; its URL. A missing branch is made."""
+    api = HfApi(token=token)
+    url = api.create_repo(repo_id, private=private, exist_ok=True)
+    make_branch(url.repo_id, revision, token)
+    api.upload_folder(
+        repo_id=url.repo_id,
+        folder_path=folder,
+        revision=revision,
+        commit_message=commit_message or "Upload SEAL task-net" + " and loss-net" * include_loss_net,
+        ignore_patterns=None if include_loss_net else [f"{LOSS_NET_FOLDER}/*"],
+        delete_patterns=[f"{LOSS_NET_FOLDER}/*", *ADAPTER_FILES, *PLAIN_FILES],
+    )
+    return str(url)
 
 
 def make_branch(repo_id: str, revision: str | None, token: str | None = None) -> None:

@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 from ..inference.decisions import FOLDABLE, LabelDecisions, MaskDecisions
 from ..nets.image_features import blank_images, reads_images
 from ..structures.masks import log_odds
+from ..utils.modules import in_evaluation
 
 SEVERAL_CLASSES_ARE_NOT_FOLDED = (
     "`fold_decision` is True, but masks of several classes are decided by the likeliest class, without a threshold. "
@@ -102,8 +103,7 @@ def _lowered(task_net: PreTrainedModel, offsets: Tensor) -> Iterator[None]:
 
 def _found_bias(task_net: PreTrainedModel, by: Tensor, offsets: Tensor) -> tuple[Any, nn.Parameter]:
     """The layer, and its bias (L,), that lowers the scores by `offsets` if it is lowered by `by`."""
-    was_training = task_net.training
-    before = _scores(task_net.eval())
+    before = _scores(task_net)
     for layer, bias in _output_layers(task_net):
         kept, values = layer.bias, bias.detach().clone()
         layer.bias = bias
@@ -111,9 +111,7 @@ def _found_bias(task_net: PreTrainedModel, by: Tensor, offsets: Tensor) -> tuple
         after = _scores(task_net)
         layer.bias, bias.data = kept, values
         if torch.allclose(before - after, offsets, atol=1e-4, rtol=1e-4):
-            task_net.train(was_training)
             return layer, bias
-    task_net.train(was_training)
     raise ValueError(
         f"`fold_decision` is True, but no bias of {type(task_net).__name__} shifts its scores by the amount it is "
         "changed: its last layer lacks one. Leave it out."
@@ -148,5 +146,6 @@ def _scores(task_net: PreTrainedModel) -> Tensor:
         inputs = {"input_ids": torch.arange(2, 10).unsqueeze(0), "attention_mask": torch.ones(1, 8, dtype=torch.long)}
     inputs = {name: value.to(task_net.device) for name, value in inputs.items()}
     forward = type(task_net).forward  # not accelerate's wrapper around it, which runs in half precision
-    logits = forward(task_net, **inputs).logits.float()
+    with in_evaluation(task_net):
+        logits = forward(task_net, **inputs).logits.float()
     return log_odds(logits) if logits.dim() == 4 else logits

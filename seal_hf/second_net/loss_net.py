@@ -20,6 +20,7 @@ from ..nets.heads import MEAN, POOLINGS
 from ..nets.recurrent import BiLSTMEncoder
 from ..structures.label_sets import LabelSets
 from ..structures.sequences import at_least_float32
+from ..utils.files import check_index
 from ..utils.modules import Net, evaluating, second_order
 from ..utils.options import check_value
 
@@ -121,6 +122,12 @@ class LossNet(PreTrainedModel):
         check_energy_options(config.energy, config.energy_options or {})
         self.energy = ENERGIES[config.energy].from_config(config, sizes[-1])
         self.post_init()
+
+    @classmethod
+    def from_pretrained(cls, folder: Any, *args: Any, **kwargs: Any) -> LossNet:  # type: ignore[override]
+        """As transformers'. Raises ValueError for weights other than safetensors."""
+        check_index(folder)
+        return super().from_pretrained(folder, *args, **kwargs)
 
     def _init_weights(self, module: nn.Module) -> None:
         """Called for modules without loaded weights; energies initialise themselves."""

@@ -90,7 +90,8 @@ class OutputSpace(ABC):
         energy_program: The program that trains an energy network on its own.
         structure_dims: Number of dimensions of one structure, without the batch: 1 for a label set, 2 for a tag
             sequence.
-        label_dim: The dimension of a batch of logits and structures that runs over the labels.
+        label_dim: The dimension of a batch of logits and structures that runs over the labels; without meaning for
+            masks of two classes, which have none.
         fills_box: True if every point of [0, 1]^n is a relaxed structure, so that gradient-based inference can move
             each entry independently.
         costs: The kinds of Δ that `cost` supports. `f1`, the default, and `l1`, which `differs` reads, are among them.

@@ -177,9 +177,9 @@ class MultiLabelSpace(OutputSpace):
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
         """For `pos_weight`: the number of rows that lack each label, divided by the number that have it, among rows
-        where it is known; 1 for a label that no row has. (L,)"""
+        where it is known; 1 for a label that no row has, or every row. (L,)"""
         counts: Any = sum(torch.stack([(part == value).sum(0) for value in (0, 1)]) for part in labels)  # (2, L)
-        return torch.where(counts[1] > 0, counts[0] / counts[1].clamp_min(1), torch.ones(()))
+        return torch.where(counts.amin(0) > 0, counts[0] / counts[1].clamp_min(1), torch.ones(()))
 
     def shape(self, features: Tensor, num_labels: int) -> tuple[int, ...]:
         return (features.shape[0], num_labels)

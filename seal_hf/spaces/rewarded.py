@@ -18,7 +18,7 @@ energy of that sample, or of no labels, tags or classes at all.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -219,9 +219,6 @@ class RewardTagSpace(Rewarded, TagSequenceSpace):
     uncounted = (IGNORED, UNLABELLED)
     unlabelled, uncounted_label = UNLABELLED, IGNORED
 
-    def __init__(self, reward: RewardFunction, label_names: Sequence[str], **options: Any):
-        super().__init__(reward, label_names, **options)
-
     @classmethod
     def from_arguments(  # type: ignore[override]  # the caller also passes a reward
         cls, args: Any, task_net: PreTrainedModel, reward: RewardFunction
@@ -316,6 +313,9 @@ class RewardedPixels(Rewarded, PixelSpace):
             )
         super().expecting(weight, num_samples)
 
+    def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        return counted(y, mask)
+
     def gold_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None) -> Tensor:
         """As of the base, also where the task loss is a mean over the pixels with gold."""
         if self.loss is not None:
@@ -340,9 +340,6 @@ class RewardBinaryMaskSpace(RewardedPixels, BinaryMaskSpace):
     ) -> RewardBinaryMaskSpace:
         """As for binary masks, with this reward."""
         return cls(reward, **cls.options_from(args))
-
-    def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
-        return y if mask is None else y * mask
 
     def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
         return log_odds(logits, gold.shape[-2:])
@@ -376,9 +373,6 @@ class RewardMaskSpace(RewardedPixels, MaskSpace):
         """As for masks, with this reward."""
         config: Any = task_net.config
         return cls(reward, config.num_labels, **cls.options_from(args))
-
-    def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
-        return counted(y, mask)
 
     def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
         return self.fit(logits, gold).log_softmax(1)

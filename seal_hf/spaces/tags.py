@@ -30,7 +30,7 @@ from ..structures.unique_spans import FREE, unique_viterbi
 from ..task_losses.tags import CRFLoss, TagCrossEntropy, TagTaskLoss
 from ..utils.messages import did_you_mean
 from ..utils.options import check_value
-from .base import OutputSpace, balanced_weights
+from .base import OutputSpace, balanced_weights, repeated_bits
 from .soft_spans import SoftSpanF1
 
 TAG_SCORES = ("accuracy", "span_f1")
@@ -257,11 +257,7 @@ class TagSequenceSpace(OutputSpace):
 
     def repeated(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Two sequences are equal if they agree at all positions that count."""
-        counted = self._counted(y, mask)
-        flat = counted.flatten(2)  # (B, S, T C)
-        agree = flat @ flat.transpose(1, 2)  # (B, S, S)
-        equal = agree == agree.diagonal(dim1=1, dim2=2).unsqueeze(2)
-        return equal.tril(-1).any(-1)
+        return repeated_bits(self._counted(y, mask).flatten(2))
 
     def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """log P(y) over the positions that count: (B, S). For independent tags Σ_t Σ_c y_tc log softmax(logits_t)_c.

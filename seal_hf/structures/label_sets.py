@@ -46,24 +46,8 @@ class LabelSets:
         batch = self.blocks[0][0].shape[0]
         return torch.Size((batch, sum(index.shape[1] for index, _ in self.blocks), self.num_labels))
 
-    def dim(self) -> int:
-        """3, as the dense tensor has."""
-        return 3
-
-    @property
-    def device(self) -> torch.device:
-        return self.blocks[0][1].device
-
-    @property
-    def requires_grad(self) -> bool:
-        return any(value.requires_grad for _, value in self.blocks)
-
-    def to(self, dtype: torch.dtype) -> LabelSets:
-        """The same sets with values of another float type."""
-        return LabelSets(tuple((i, value.to(dtype)) for i, value in self.blocks), self.num_labels, self.dropped)
-
     def float(self) -> LabelSets:
-        return self.to(torch.float32)
+        return LabelSets(tuple((i, value.float()) for i, value in self.blocks), self.num_labels, self.dropped)
 
     def __getitem__(self, key: tuple[slice, slice]) -> LabelSets:
         """Some of the candidates, `y[:, a:b]`, as with the dense tensor."""

@@ -20,7 +20,7 @@ from ..data.tensors.length_order import longest_first, order_of, put_back
 from ..energy_losses import GOLD, OUTPUT
 from ..nets.feature_cache import FEATURES
 from ..nets.frozen_encoder import OUTPUTS, FrozenEncoder
-from ..saving.checkpoints import COMPLETE, step_of
+from ..saving.checkpoints import COMPLETE, step_of, without_tokens
 from ..saving.export import make_branch
 from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
 from .alignment import ALIGNMENT, PULL
@@ -309,7 +309,8 @@ class StructuredTrainer(Trainer):
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = output_dir or self.args.output_dir
-        self.checkpoints.save(folder, partial(super()._save, folder, state_dict))
+        with without_tokens(self.args):
+            self.checkpoints.save(folder, partial(super()._save, folder, state_dict))
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
@@ -345,10 +346,15 @@ class StructuredTrainer(Trainer):
 
     def push_to_hub(self, *args: Any, token: str | None = None, revision: str | None = None, **kwargs: Any) -> Any:
         """As the Trainer's; first removes from the repo what an earlier push left and this one would not replace: a
-        loss-net, which is never pushed, or a task-net of the other form, plain or adapters."""
+        loss-net, which is never pushed, or a task-net of the other form, plain or adapters. A report in the output
+        folder is renamed, so that it stays at home."""
         token = token if token is not None else self.args.hub_token
         revision = revision if revision is not None else self.args.hub_revision
         if self.is_world_process_zero():
+            page = Path(str(self.args.output_dir), "report.html")
+            if page.is_file():
+                page.replace(page.with_name("_report.html"))
+                logger.warning(f"{page} holds rows of the data: it is called _report.html now, and not pushed.")
             if self.hub_model_id is None:
                 self.init_hf_repo(token=token)
             make_branch(self.hub_model_id, revision, token)

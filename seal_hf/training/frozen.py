@@ -25,7 +25,8 @@ def cache_features(trainer: Any) -> None:
     if args.freeze_encoder and rows:
         check_freezing(trainer, **rows)
         pooling = loss_net.pooling if loss_net is not None else None
-        trainer.frozen_encoder = FrozenEncoder(trainer.model, next(iter(rows.values())), pooling or MEAN)
+        first: Any = next(part for _, part in each_dataset(rows))
+        trainer.frozen_encoder = FrozenEncoder(trainer.model, first, pooling or MEAN)
         of_loss_net = of_loss_net and loss_net.config.encoder_mode != "shared"
     if of_loss_net:
         check_feature_cache(loss_net, trainer.model_init, **rows)

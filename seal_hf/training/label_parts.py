@@ -31,7 +31,7 @@ def see_labels(space: OutputSpace, dataset: Any) -> None:
     elif isinstance(dataset, TensorRows):
         space.see(dataset.dense.get("labels", torch.zeros(0)))  # lists of ids hold known labels only
     elif isinstance(dataset, Dataset) and dataset.format["type"] != "custom" and "labels" in dataset.column_names:
-        for chunk in dataset.data.column("labels").chunks:
+        for chunk in dataset.select_columns("labels").with_format("arrow")[:]["labels"].chunks:
             while hasattr(chunk, "flatten") and hasattr(chunk.type, "value_type"):
                 chunk = chunk.flatten()
             numbers = chunk.null_count == 0 and str(chunk.type) not in ("string", "large_string")

@@ -14,6 +14,7 @@ from ..data.tensors.crops import MaskRows, pixel_scaling
 from ..data.tensors.images import ImageRows
 from ..models.images import reading
 from ..nets.image_features import PIXELS
+from ..utils.modules import in_evaluation
 from .checks import LOOKED_AT, check_label_values, each_dataset
 
 RAW = {"text": "tokenize(data.train, tokenizer)", "words": "tokenize_words(data.train, tokenizer)"}  # column -> how
@@ -96,13 +97,8 @@ def check_images(trainer: Any) -> None:
     if not isinstance(rows, ImageRows) or trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
         return
     batch = {PIXELS: rows.batch([0])[PIXELS].to(model.device, model.dtype)}
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad(), reading(model, batch):
-            model(**batch)
-    finally:
-        model.train(was_training)
+    with torch.no_grad(), in_evaluation(model), reading(model, batch):
+        model(**batch)
 
 
 def check_pixels(trainer: Any) -> None:

@@ -33,6 +33,29 @@ def visible(folder: Path) -> list[Path]:
     return sorted(each for each in folder.iterdir() if not each.name.startswith("."))
 
 
+def check_index(name: str | os.PathLike[str], hub: dict[str, Any] | None = None) -> None:
+    """Check that the index of sharded weights, in a folder or a Hub repo, names files beside it, as safetensors:
+    transformers would unpickle others.
+
+    Raises:
+        ValueError: names the file.
+    """
+    from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
+
+    quiet = {f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "gated_repo", "connection_errors")}
+    index = cached_file(str(name), SAFE_WEIGHTS_INDEX_NAME, **quiet, **(hub or {}))
+    if index is None:
+        return
+    weights = json_object(Path(index), "Save the weights again.").get("weight_map")
+    files = weights.values() if isinstance(weights, dict) else [weights]
+    for file in files:
+        if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
+            raise ValueError(
+                f"{name}: {SAFE_WEIGHTS_INDEX_NAME} names {file!r}; expected .safetensors files beside it. Save the "
+                "weights again with save_pretrained."
+            )
+
+
 def new_name(path: Path, ending: str) -> Path:
     """A name beside `path` that no file has and no other process takes."""
     names = (path.with_name(f"{path.name}.{secrets.token_hex(4)}.{ending}") for _ in itertools.count())
@@ -50,7 +73,7 @@ def json_object(path: Path, remedy: str) -> dict[str, Any]:
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not readable as JSON: {error}. {remedy}") from error
     if not isinstance(found, dict):
         raise ValueError(f"{path} holds a {type(found).__name__}; expected a JSON object. {remedy}")

@@ -17,6 +17,7 @@ from transformers.utils import logging
 from ...data.inputs.base import Chunk, Reader
 from ...data.inputs.writers import Writer, table_writer
 from ...saving.kinds import has_loss_net, saved_config
+from ...utils.messages import few
 
 if TYPE_CHECKING:
     from ...models import SealModel
@@ -118,9 +119,16 @@ class OutputKind(ABC):
             raise ValueError(f"`energy` is True and `dtype` {options.dtype}, but loss-nets run in float32.")
         dtype = getattr(torch, options.dtype)
         model = self.model_class.from_pretrained(options.model, with_loss_net=with_loss_net, dtype=dtype, **self.hub)
+        check_trained(model, options.model)
         if options.max_length is not None:
             model.config.inputs = {**(getattr(model.config, "inputs", None) or {}), "max_length": options.max_length}
         return model.to(device_of(options.device), dtype).eval()
+
+
+def check_trained(model: SealModel, name: str) -> None:
+    """Raises ValueError if the weights lacked a part of the task-net, which is random then."""
+    if model.fresh:
+        raise ValueError(f"{name}: the weights lack {few(model.fresh, 3)}. Is it a trained task-net, and whole?")
 
 
 def with_progress(reader: Reader, size: int) -> Iterator[Chunk]:

@@ -41,7 +41,7 @@ def saved_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
     except (OSError, ValueError) as error:
         raise ValueError(
             f"{name} lacks a tokenizer for raw inputs. Save the one that the model was trained with there: "
-            "tokenizer.save_pretrained(folder)."
+            f"tokenizer.save_pretrained(folder). What was found: {str(error).splitlines()[0]}"
         ) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from ..common import PAGE, REPORT
 from .plots import has_matplotlib
 from .run import write_page
 
-COMPLETE = "complete"
+COMPLETE, HIDDEN = "complete", "..."
 NO_PLOTS = "report.html is not written: it needs matplotlib. pip install 'seal_hf[plot]', then: {}"
 
 
@@ -91,14 +91,23 @@ def command_of(words: Sequence[str], processes: int = 1) -> str:
     """The command line that repeats a run of this program.
 
     Args:
-        words: the command line without the program's name.
+        words: the command line without the program's name. Tokens in it are left out: the page is shown to others.
     """
-    name = sys.argv[0]
+    name, words = sys.argv[0], list(_without_tokens(words))
     is_script = name.endswith(".py")
     launched = [name] if is_script else ["-m", "seal_hf", *name.split()[1:]]
     if processes > 1:
         return shlex.join(["accelerate", "launch", "--num_processes", str(processes), *launched, *words])
     return shlex.join([*(["python", name] if is_script else name.split()), *words])
+
+
+def _without_tokens(words: Iterable[str]) -> Iterator[str]:
+    hidden = False
+    for word in words:
+        flag, equals, _ = word.partition("=")
+        is_token = flag.startswith("--") and flag.endswith("token")
+        yield HIDDEN if hidden else f"{flag}={HIDDEN}" if is_token and equals else word
+        hidden = is_token and not equals
 
 
 def finite(value: Any) -> Any:
