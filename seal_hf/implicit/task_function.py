@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from ..utils.modules import second_order
+from ..utils.modules import second_order, without_wrapper
 from .hypergradient import Parameters, detached
 
 SUBSETS = ("head", "adapters", "all")
@@ -34,8 +34,7 @@ def select_parameters(model: nn.Module, subset: str) -> Parameters:
     """
     trainable = {n: p for n, p in model.named_parameters() if p.requires_grad and not n.startswith("crf.")}
     if subset in ("head", "adapters"):
-        wrapper: Any = model
-        plain = wrapper.get_base_model() if hasattr(model, "get_base_model") else model  # PEFT wraps the model
+        plain = without_wrapper(model)
         encoder = getattr(plain, "base_model", plain)
         if encoder is plain:
             raise ValueError(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any
 
 from transformers import PreTrainedModel
 
 from ..spaces import OutputSpace
+from ..utils.modules import without_wrapper
 from .base import SealModel
 from .masks import SealForSegmentation, check_logit_map
 from .multilabel import SealForMultiLabel
@@ -24,8 +24,7 @@ def kind_of(model: SealModel | PreTrainedModel, space: OutputSpace | None = None
         return type(model)
     if space is not None:
         return next((kind for kind in KINDS if isinstance(space, kind.space_class)), None)
-    base: Any = getattr(model, "get_base_model", lambda: model)()  # PEFT's wrapper has another name
-    name = type(base).__name__
+    name = type(without_wrapper(model)).__name__
     check_logit_map("`model`", name)
     named = (kind for kind in KINDS if name.endswith(kind.space_class.head or LABEL_SET_HEADS))
     problem_type = getattr(getattr(model, "config", None), "problem_type", None)

@@ -13,7 +13,7 @@ from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedModel
 from ..adapters import LIBRARIES, library_of
 from ..nets.encoders import encoder_options, pool
 from ..nets.image_features import blank_images, reads_images, shared_size
-from ..utils.modules import evaluating
+from ..utils.modules import evaluating, without_wrapper
 
 
 def check_is_pretrained_model(task_net: Any, built_by: str) -> None:
@@ -95,7 +95,7 @@ def probed(net: PreTrainedModel, task_net: PreTrainedModel, inputs: Mapping[str,
 
 def encoder_of(task_net: Any) -> PreTrainedModel:
     """The encoder of a task-net, which may have an adapter."""
-    return getattr(task_net, "get_base_model", lambda: task_net)().base_model
+    return without_wrapper(task_net).base_model
 
 
 def encoder_for(task_net: PreTrainedModel, mode: str) -> PreTrainedModel | None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..utils.modules import evaluating
+from ..utils.modules import evaluating, without_wrapper
 
 POOLINGS = MEAN, FIRST, LAST = ("mean", "first", "last")  # how tokens' hidden states become one vector per input
 PROBED = 8  # tokens of the input that is looked at
@@ -27,7 +27,7 @@ def head_pooling(task_net: PreTrainedModel) -> str:
 
     It is found by one forward of a short input, whose hidden states get NaN as gradient where the head reads them.
     """
-    plain: Any = getattr(task_net, "get_base_model", lambda: task_net)()  # PEFT wraps the model
+    plain = without_wrapper(task_net)
     base: nn.Module = plain.base_model
     if base is plain or plain.main_input_name != "input_ids":
         return MEAN

@@ -55,6 +55,12 @@ def mixed_odds(odds: Tensor, gold: Tensor, share: float) -> Tensor:
     return sign * (torch.log(-torch.expm1(other)) - other)
 
 
+def mixed_logs(logs: Tensor, gold: Tensor, share: float) -> Tensor:
+    """The log-probabilities of (1 - m) p + m y*, m = `share` in (0, 1). Gold y* in {0, 1} has the shape of log p."""
+    own = logs + math.log1p(-share)
+    return torch.where(gold > 0, torch.logaddexp(own, torch.full_like(own, math.log(share))), own)
+
+
 def balanced_weights(counts: Tensor) -> Tensor:
     """N / (C n_c) for n_c of N entries of class c, as in scikit-learn; 1 for a class without entries: (C,)."""
     return torch.where(counts > 0, counts.sum() / (len(counts) * counts.clamp_min(1)), torch.ones(()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..structures.masks import IGNORE, MOST_CLASSES, log_odds, resized_logits
-from .base import LossTraits, drawable, mixed_odds
+from .base import LossTraits, drawable, mixed_logs, mixed_odds
 from .pixels import PixelSpace, counted, smoothing
 
 FLIP_LENGTHS = (0.5, 2.0, 4.0, 8.0)  # pixels; for `flip`: from salt and pepper to the size of a limb
@@ -232,8 +231,7 @@ class MaskSpace(PixelSpace):
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """The log-probabilities of (1 - m) softmax(z) + m y*, m = `share` in (0, 1): (B, C, H, W)."""
-        own = resized_logits(logits, gold.shape[-2:]).log_softmax(1) + math.log1p(-share)
-        return torch.where(gold > 0, torch.logaddexp(own, torch.full_like(own, math.log(share))), own)
+        return mixed_logs(resized_logits(logits, gold.shape[-2:]).log_softmax(1), gold, share)
 
     def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Σ_i Σ_c y_ic log softmax(logits_i)_c over the pixels that count: (B, S)."""

@@ -30,7 +30,7 @@ from ..structures.unique_spans import FREE, unique_viterbi
 from ..task_losses.tags import CRFLoss, TagCrossEntropy, TagTaskLoss
 from ..utils.messages import did_you_mean
 from ..utils.options import check_value
-from .base import OutputSpace, balanced_weights, repeated_bits
+from .base import OutputSpace, balanced_weights, mixed_logs, repeated_bits
 from .soft_spans import SoftSpanF1
 
 TAG_SCORES = ("accuracy", "span_f1")
@@ -251,9 +251,7 @@ class TagSequenceSpace(OutputSpace):
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """The log-probabilities of (1 - m) softmax(z) + m y*, m = `share` in (0, 1): (B, T, C). A chain takes them as
         its emissions: its samples then lie nearer the gold, and stay valid."""
-        own = F.log_softmax(at_least_float32(logits), dim=-1)
-        mixed = torch.logaddexp(own + math.log1p(-share), torch.full_like(own, math.log(share)))
-        return torch.where(gold > 0, mixed, own + math.log1p(-share))
+        return mixed_logs(F.log_softmax(at_least_float32(logits), dim=-1), gold, share)
 
     def repeated(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Two sequences are equal if they agree at all positions that count."""

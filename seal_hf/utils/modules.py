@@ -1,4 +1,5 @@
-"""Nets in a temporary state: frozen, without noise, without new statistics, with second derivatives."""
+"""Nets in a temporary state: frozen, without noise, without new statistics, with second derivatives; and without
+their wrapper."""
 
 from __future__ import annotations
 
@@ -27,6 +28,11 @@ def frozen(net: Net) -> Iterator[Net]:
     finally:
         for p in trainable:
             p.requires_grad_(True)
+
+
+def without_wrapper(net: Any) -> Any:
+    """The net itself, which PEFT may have wrapped."""
+    return net.get_base_model() if hasattr(net, "get_base_model") else net
 
 
 def train_mode(net: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:

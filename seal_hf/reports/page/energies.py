@@ -13,6 +13,7 @@ from ...nets.frozen_encoder import OUTPUTS
 from ...second_net.loss_net import LossNet
 from ...training.base import encoder_inputs
 from ...training.launchers import SHARDED
+from ...utils.modules import in_evaluation
 
 
 def has_energies(trainer: Any) -> bool:
@@ -36,14 +37,9 @@ def energies(trainer: Any, batch: dict[str, Tensor], y: Tensor, mask: Tensor | N
     model, loss_net = trainer.accelerator.unwrap_model(trainer.model), getattr(trainer, "loss_net", None)
     inputs = {name: column.to(trainer.args.device) for name, column in encoder_inputs(batch).items()}
     given = y.to(trainer.args.device), None if mask is None else mask.to(trainer.args.device)
-    nets = [(net, net.training) for net in (model, loss_net) if net is not None]
-    for net, _ in nets:
-        net.eval()
     kind: Any = kind_of(model, trainer.space)
-    with trainer.accelerator.autocast():
+    with in_evaluation(model), in_evaluation(loss_net or model), trainer.accelerator.autocast():
         found = model(*given, inputs) if _is_alone(trainer) else kind(model, loss_net).energy(*given, **inputs)
-    for net, was_training in nets:
-        net.train(was_training)
     return found.double().tolist()
 
 
