@@ -37,7 +37,7 @@ ROOMS = {  # room of the package -> title in the reference, in the order of the 
     "structures": "Structures",
 }
 
-
+FILE = re.compile(r"<!-- file: (\S+) -->\n+```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)  # that a page shows
 TRAINER_METHODS = ("train", "evaluate", "infer", "fit_decisions", "save_model")
 
 
@@ -94,7 +94,7 @@ def parser_row(action: argparse.Action) -> str:
 
 
 def flag_row(field: dataclasses.Field) -> str:
-    shown = "" if field.default in (None, dataclasses.MISSING) else f"`{field.default}`"
+    shown = "" if field.default in (None, "", dataclasses.MISSING) else f"`{field.default}`"
     return f"| `--{field.name}` | {shown} | {cell(field.metadata.get('help', ''))} |"
 
 
@@ -184,10 +184,17 @@ def recipes_page() -> str:
     return "\n".join(lines)
 
 
+def _writes(block: re.Match[str]) -> str:
+    return f"```python\nfrom pathlib import Path\n\nPath({block[1]!r}).write_text(r'''{block[2]}''')\n```"
+
+
 def write_downloads(page: Path, folder: Path) -> None:
-    """A tutorial as a script and as a notebook: prose as comments, blocks of Python as cells."""
+    """A tutorial as a script and as a notebook: prose as comments, blocks of Python as cells, which also write the
+    files that the page shows."""
     import jupytext
 
-    notebook = jupytext.reads(page.read_text(encoding="utf-8"), fmt="md")
+    text = FILE.sub(_writes, page.read_text(encoding="utf-8"))
+    lines = [line for line in text.splitlines(keepends=True) if not line.startswith("[Download as a script]")]
+    notebook = jupytext.reads("".join(lines), fmt="md")
     for suffix, fmt in ((".py", "py:percent"), (".ipynb", "ipynb")):
         jupytext.write(notebook, folder / f"{page.stem}{suffix}", fmt=fmt)

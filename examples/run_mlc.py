@@ -1,6 +1,6 @@
 """Multi-label classification with an energy network as a loss function.
 
-python examples/run_mlc.py                                         # embedded digits, under a minute
+python examples/run_mlc.py                                         # embedded digits, some 80 seconds on two cores
 python examples/run_mlc.py --loss ce                               # the baseline: the same trainer, no loss-net
 python examples/run_mlc.py --loss_net_path runs/spen --loss_net_steps 0   # SEAL-static: a trained loss-net, frozen
 python examples/run_mlc.py --recipe recipes/mlc/bibtex_nce.yaml --dataset path/to/bibtex

@@ -139,9 +139,11 @@ def with_progress(reader: Reader, size: int) -> Iterator[Chunk]:
             bar.update(len(chunk.rows))
 
 
-def origin_of(refit: bool) -> str:
+def origin_of(options: Namespace) -> str:
     """The origin of the decisions in an evaluation."""
-    return "fitted anew on these rows: figures are optimistic" if refit else "stored with the model"
+    if options.refit:
+        return "fitted anew on these rows: figures are optimistic"
+    return "stored with the model" if options.decoder is None else "given by --decoder"
 
 
 def device_of(name: str) -> Any:

@@ -51,7 +51,7 @@ def label_figures(
     by_decoder.setdefault(chosen, of_sets(decided, gold, stored.hierarchy))  # a given threshold
     figures = multilabel_metrics(probabilities, gold) | by_decoder[chosen]
     by_label = label_report(decided, gold, labels)
-    fitted = origin_of(options.refit)
+    fitted = origin_of(options)
     results = {
         "model": options.model,
         "input": options.input,

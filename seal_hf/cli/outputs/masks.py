@@ -167,7 +167,7 @@ class BinaryMaskOutput(MaskOutput):
             "rows": images,
             "decoder": decoder,
             "decisions": {
-                "origin": origin_of(options.refit),
+                "origin": origin_of(options),
                 "decoder": decoder,
                 "threshold": figures.pop("threshold"),
             },
@@ -175,5 +175,5 @@ class BinaryMaskOutput(MaskOutput):
             "decoders": by_decoder,
         }
         rows = [{"decoder": f"{name} *" if name == decoder else name, **by} for name, by in by_decoder.items()]
-        said = f"{images} images, decoder {decoder} (*), {origin_of(options.refit)}"
+        said = f"{images} images, decoder {decoder} (*), {origin_of(options)}"
         return Evaluation(results, f"{said}\n\n{results_table(rows)}")

@@ -222,13 +222,13 @@ class TagOutput(OutputKind):
             "rows": len(gold),
             "words": sum(map(len, gold)),
             "decoder": chosen,
-            "decisions": {"origin": origin_of(options.refit), "decoder": chosen},
+            "decisions": {"origin": origin_of(options), "decoder": chosen},
             "figures": by_decoder[chosen],
             "decoders": by_decoder,
             measures.reported: measures.report(predicted[chosen]),
         }
         shown = {f"{Path(options.input).name}_{figure}": value for figure, value in by_decoder[chosen].items()}
-        tables = [f"{len(gold)} {measures.unit}, decoder {chosen} (*), {origin_of(options.refit)}"]
+        tables = [f"{len(gold)} {measures.unit}, decoder {chosen} (*), {origin_of(options)}"]
         if len(by_decoder) > 1:
             marked = {f"{name} *" if name == chosen else name: figures for name, figures in by_decoder.items()}
             tables.append(results_table([{"decoder": name, **figures} for name, figures in marked.items()]))

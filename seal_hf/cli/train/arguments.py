@@ -19,7 +19,7 @@ class RunArguments:
 
     patience: int = field(
         default=0,
-        metadata={"help": "Stop after this many evaluations without gain (packaged recipes: 2 to 8); 0: never."},
+        metadata={"help": "Stop after this many evaluations without gain (packaged recipes: 2 to 10); 0: never."},
     )
     tune: int = field(
         default=0,
