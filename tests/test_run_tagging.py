@@ -99,6 +99,11 @@ def test_an_encoder_of_hugging_face_tags_files(tmp_path, adapter):
     assert [word["word"] for word in tagged] == ["good", "film"] and {word["entity"] for word in tagged} <= set(TAGS)
     assert "AutoModel" not in (card := (tmp_path / "out" / "README.md").read_text())
     assert 'pipeline("token-classification"' in card
+    if not adapter:
+        flags = "--loss ce --task_loss crf --learning_rate 1e-9 --lr_scheduler_type constant --max_steps 1".split()
+        run(tmp_path / "crf", *data, *flags)
+        crf = SealForTokenClassification.from_pretrained(tmp_path / "crf", with_loss_net=False).task_net.crf
+        assert max(p.abs().max().item() for p in crf.parameters()) == pytest.approx(1e-2, rel=1e-3)  # Adam's first step
 
 
 def test_further_test_sets_have_their_own_figures_whatever_their_names(tmp_path, capsys):

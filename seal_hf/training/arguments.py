@@ -126,8 +126,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             `lovasz` (spaces/pixels.py).
         label_correlation_weight (`float`, default 1.0): weight of the pairs in `label_correlation`.
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
-        crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`. The small rate
-            of a pretrained encoder hardly moves them.
+        crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`, and 1e-2
+            in `seal-hf train` with a pretrained encoder, whose small rate hardly moves them.
 
     Parameters that control tag sequences:
         tag_score (`str`, default `"accuracy"`): s(ŷ, y) of `regression` and of the cost `f1`: soft `accuracy`, or
