@@ -214,7 +214,8 @@ def test_figures_are_those_of_whole_arrays(saved, tmp_path, capsys, kind):
         assert results["figures"] == pytest.approx(mask_metrics(p, data.masks, cut), abs=1e-12)
         fixed = {"threshold": 0.5, **mask_metrics(p, data.masks)}
         assert results["decoders"]["fixed"] == pytest.approx(fixed, abs=1e-12)
-        assert results["decisions"] == {"origin": "stored with the model", "decoder": name, "threshold": cut}
+        origin = "given by --decoder" if flags else "stored with the model"
+        assert results["decisions"] == {"origin": origin, "decoder": name, "threshold": cut}
         assert results["rows"] == 16 and f"{name} *" in out and "mean_iou" in out
 
 
