@@ -75,7 +75,7 @@ def every_pair() -> list[str]:
             Twitter POS again. The BiLSTM reads characters too, so all figures are higher than above. A run has at most
             25 epochs, and every method its first settings. There is 1 seed. A cell is the accuracy on the test set and,
             in brackets, on validation rows. Two seeds of a method differ by some 0.2, so most differences here are
-            chance: the table only says which pairs go on. A dash is a pair that was not run."""),
+            chance: the table only says which pairs go on."""),
         table(["loss", *(f"`{energy}`" for energy in energies)], rows),
         table(["baseline", "accuracy"], baselines),
         bash(compared.command()),
@@ -96,7 +96,7 @@ def _times(energies: list[str]) -> list[str]:
     about = prose(f"""
         Training alone, without evaluations, relative to cross-entropy: the median over seeds, each on one core. The
         energy is `{energies[0]}` where none is named. The BiLSTM takes few milliseconds a step, so a loss-net costs
-        more here than beside an encoder.""")
+        more here than beside an encoder. None of the dearer energies is ahead in the table above.""")
     return [section("The time of an epoch", about, table(["method", "time"], rows), bash(compared.command()))]
 
 
