@@ -360,7 +360,7 @@ class SealModel(nn.Module):
         """The processor, or None where there is none."""
         try:
             return self.processor
-        except (OSError, ValueError):
+        except (ImportError, OSError, ValueError):
             return None
 
     def push_to_hub(
