@@ -3,7 +3,7 @@
 python examples/run_rewards.py --dataset path/to/cora --rules recipes/rules/cora.yaml --scheme plain --num_labelled 10
 python examples/run_rewards.py ... --loss ce                      # the baseline: the tagged references alone
 python examples/run_rewards.py ... --loss regression_s --energy_weight 10 --num_samples 10 --regression_samples discrete
-python examples/run_rewards.py ... --model_name_or_path distilbert-base-uncased --learning_rate 2e-4
+python examples/run_rewards.py ... --model_name_or_path distilbert-base-uncased
 
 Rules for label sets or masks train these; the page docs/how-to/rules.md has their kinds:
 

@@ -37,6 +37,7 @@ PROGRAMS = {  # packaged recipe -> the programs that take it
     "segmentation_classes": [segmentation],
     "segmentation_pretrained": [segmentation],
     "rewards": [rewards],
+    "rewards_text": [rewards],
     "energy": [energy],
     "mask_energy": [mask_energy],
 }

@@ -23,7 +23,7 @@ from . import label_rewards, mask_rewards, taggers
 from .arguments import Arguments, RunArguments
 from .program import Prepared, Program
 from .rules import RuleArguments, report_reward, rewarded_rows
-from .taggers import prepared, ranges, rows_of_splits, tagger
+from .taggers import kind, prepared, ranges, rows_of_splits, tagger
 
 
 @dataclass
@@ -76,7 +76,8 @@ PROGRAM = Program(
     ARGUMENTS,
     output="tag_sequence",
     metric="accuracy",
-    recipes={"tags": "rewards"},
+    recipes={"BiLSTM": "rewards", "encoder": "rewards_text"},
+    kind=kind,
     loader=load_tags,
     ranges=ranges,
     make_trainer=make_trainer,
