@@ -9,7 +9,7 @@ import tiny_class_masks
 import tiny_masks
 import torch
 from tiny_models import LABELLED, LABELS, tiny_config, tiny_features, tiny_texts, tiny_tokenizer
-from transformers import AutoModelForImageClassification, AutoModelForSequenceClassification, ViTConfig
+from transformers import AutoModel, AutoModelForImageClassification, AutoModelForSequenceClassification, ViTConfig
 
 from seal_hf import SealForMultiLabel, SealForTokenClassification, Vocabulary, load_tags
 from seal_hf.cli.export import main
@@ -174,6 +174,13 @@ def test_what_cannot_be_exported_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="`fold_decision` is True, but no decision is stored"):
         monkeypatch.setattr(exporter, "check_installed", lambda: None)
         main([*command, "--fold_decision"])
+
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "bert")
+    tiny_tokenizer().save_pretrained(tmp_path / "bert")
+    windows = SealForMultiLabel.from_pretrained(tmp_path / "bert", long_texts="windows", window_size=8, **LABELLED)
+    windows.save_pretrained(tmp_path / "windows")
+    with pytest.raises(ValueError, match="windows reads texts in windows .long_texts., which ONNX cannot express"):
+        main(["--model", str(tmp_path / "windows"), *command[2:]])
 
     def fails(*args, **kwargs):
         raise RuntimeError("no such operator\nand a long report")
