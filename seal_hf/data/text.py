@@ -188,8 +188,8 @@ def _split_files(folder: Path) -> dict[str, Path]:
         found = ", ".join(file.name for file in entries) or "nothing"
         raise DataError(
             f"{folder}: no file for the train split, expected {' or '.join(SPLIT_WORDS['train'])} with "
-            f"{', '.join((*SUFFIXES, '.parquet'))}; found {found}. A single "
-            "file is split at random."
+            f"{', '.join((*SUFFIXES, '.parquet'))}; found {found}. "
+            "A single file is split at random."
         )
     return files
 
@@ -207,7 +207,7 @@ def table_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> dict[str, P
 
 
 def split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequence[str]) -> Path | None:
-    """The file of a split, whose name is one of `words`, in any case; None if there is none."""
+    """The file of a split, whose name is one of `words`, in any case, or None."""
     names = [f"{word}{suffix}" for word in words for suffix in suffixes]
     matches = [file for file in _called(folder, names) if file.is_file()]
     if len(matches) > 1:

@@ -357,7 +357,7 @@ class SealModel(nn.Module):
             processor.save_pretrained(folder)
 
     def _known_processor(self) -> Any:
-        """The processor, or None where there is none."""
+        """The processor, or None without one."""
         try:
             return self.processor
         except (ImportError, OSError, ValueError):

@@ -79,7 +79,7 @@ def save_nets(
     Args:
         adapter_export: `merged`, `adapter`, or `auto`: merged if possible. Without effect if there are no adapters.
         fold_decision: save a classifier whose bias holds the stored decision, see [`folded`].
-        keep_loss_net: leave the loss-net that the folder has, if there is none to write.
+        keep_loss_net: without a loss-net to write, leave the folder's own.
         kwargs: for the task-net's `save_pretrained`, if it is plain.
 
     Raises:

@@ -211,7 +211,7 @@ class LossNet(PreTrainedModel):
 
     @property
     def has_pretrained_encoder(self) -> bool:
-        """True if it has an encoder of its own from transformers, of which some parameters may get no gradient."""
+        """True if it has an encoder of its own from transformers. Some of its parameters may get no gradient."""
         return isinstance(self.encoder, PreTrainedModel) and not isinstance(self.encoder, FROM_SCRATCH)
 
     @property

@@ -126,12 +126,12 @@ class SentenceFile:
     ):
         if not path.exists():
             raise DataError(f"{path}: no such file.")
-        self.notes: list[str] = []
+        self.notes = []
         if path.is_dir() and not (table_files(path, FILES) or is_stored(path)):  # of columns
-            folder, files = path, split_files(path, self.notes)
-            chosen = chosen_split(list(files), split, str(path), usual)
-            path, split = files[chosen], None
-            self.notes = [f"{folder} is a folder: the sentences of {path.name}."]
+            files = split_files(path, [])
+            file = files[chosen_split(list(files), split, str(path), usual)]
+            self.notes = [f"{path} is a folder: the sentences of {file.name}."]
+            path, split = file, None
         self._suffix = path.suffix.lower()
         is_table = path.is_dir() or self._suffix in TABLES
         self.table = open_table(str(path), split, usual=usual) if is_table or split is not None else None

@@ -38,12 +38,7 @@ def saved_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
     """
     try:
         return load_tokenizer(name, **kwargs)
-    except (
-        AttributeError,
-        OSError,
-        TypeError,
-        ValueError,
-    ) as error:  # transformers 4 has an AttributeError or TypeError
+    except (AttributeError, OSError, TypeError, ValueError) as error:  # the first and third in transformers 4
         raise ValueError(
             f"{name} lacks a tokenizer for raw inputs. Save the one that the model was trained with there: "
             f"tokenizer.save_pretrained(folder). What was found: {str(error).splitlines()[0]}"
