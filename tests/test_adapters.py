@@ -288,6 +288,15 @@ def test_the_librarys_own_users_load_what_is_saved(mode, base, rows, tmp_path):
         assert torch.equal(task_net.eval()(**inputs).logits, seal.eval()(**inputs).logits)
 
 
+def test_a_saved_head_that_is_a_pickle_is_refused(base, tmp_path):
+    pytest.importorskip("adapters")
+    nets(base, "adapters").save_pretrained(tmp_path / "saved", adapter_export="adapter")
+    (tmp_path / "saved" / "model_head.safetensors").unlink()
+    torch.save({}, tmp_path / "saved" / "pytorch_model_head.bin")
+    with pytest.raises(OSError, match="lacks the adapter's weights as safetensors"):
+        SealForMultiLabel.from_pretrained(tmp_path / "saved")
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("encoder", ["separate", "shared"])
 def test_a_task_net_may_train_adapters_alone(method, encoder, base, rows, tmp_path):

@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import pytest
 from chromium import Chromium, found_chromium
@@ -80,6 +82,17 @@ def test_the_page_names_no_server_that_it_loads_from(served):
     assert "fonts.googleapis" not in text
     config = json.loads(text.split("window.gradio_config = ")[1].split(";</script>")[0])
     assert config["analytics_enabled"] is False and config["stylesheets"] == []
+
+
+def test_the_page_answers_to_the_names_of_this_machine_alone(served):
+    for name, status in ((f"localhost:{urlsplit(served.url).port}", 200), ("elsewhere.example", 400)):
+        request = urllib.request.Request(served.url, headers={"Host": name})
+        try:
+            with urllib.request.urlopen(request) as answer:
+                found = answer.status
+        except urllib.error.HTTPError as error:
+            found = error.code
+        assert found == status, name
 
 
 # --- a browser -------------------------------------------------------------------------------------------------------

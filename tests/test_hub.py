@@ -146,6 +146,38 @@ def test_a_push_to_a_branch_changes_that_branch_alone(tmp_path):
     assert not [name for name in branch if name.startswith("_loss_net")]  # it is of another task-net
 
 
+ADAPTER = """
+import sys
+from pathlib import Path
+import torch
+from huggingface_hub import HfApi
+from transformers import AutoModel
+from tiny_models import LABELLED, tiny_config, tiny_inputs
+from seal_hf import SealForMultiLabel
+
+home, inputs, saved = Path(sys.argv[1]), tiny_inputs("bert"), {}
+HfApi().create_repo("user/base")
+HfApi().create_branch("user/base", branch="dev")
+for seed, branch in enumerate(("main", "dev")):
+    torch.manual_seed(seed)
+    AutoModel.from_config(tiny_config("bert")).push_to_hub("user/base", revision=branch)
+for branch in ("main", "dev"):
+    seal = SealForMultiLabel.from_pretrained("user/base", revision=branch, adapter="lora", **LABELLED)
+    seal.save_pretrained(home / branch, adapter_export="adapter")
+    with torch.no_grad():
+        saved[branch] = seal(**inputs).logits
+        assert torch.equal(SealForMultiLabel.from_pretrained(home / branch)(**inputs).logits, saved[branch])
+assert not torch.equal(saved["main"], saved["dev"])
+"""
+
+
+def test_an_adapter_comes_back_on_the_revision_of_its_base(tmp_path):
+    pytest.importorskip("peft")
+    with FakeHub() as hub:
+        hub.run(ADAPTER, tmp_path, tmp_path)
+        assert hub.unknown_requests == []
+
+
 TAGGER = """
 import sys
 from pathlib import Path

@@ -327,9 +327,14 @@ def test_only_safetensors_are_read_and_nothing_is_unpickled(place, bert, tmp_pat
     (folder / "pytorch_model.bin").rename(folder / "a.bin")
     for file in ("a.bin", "../a.safetensors"):
         index = {"metadata": {}, "weight_map": dict.fromkeys(weights, file)}
-        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+        listed = folder / "model.safetensors.index.json"
+        listed.write_text(json.dumps(index))
         with pytest.raises(ValueError, match=f"names '{file}'; expected .safetensors files beside it"):
             SealForMultiLabel.from_pretrained(tmp_path / "saved")
+        listed.rename(folder / "model.safetensors.index.fp16.json")
+        if not place:
+            with pytest.raises(ValueError, match=f"fp16.json names '{file}'; expected .safetensors files beside it"):
+                SealForMultiLabel.from_pretrained(tmp_path / "saved", variant="fp16")
     assert not (tmp_path / "exploded").exists()
 
 

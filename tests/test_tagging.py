@@ -291,6 +291,15 @@ def test_a_crf_is_read_from_weights_in_several_files(tmp_path, folder):
     assert torch.equal(again.task_net.crf.transitions, both.task_net.crf.transitions)
 
 
+@pytest.mark.parametrize("size", ["5GB", "2KB"], ids=["one_file", "several_files"])
+def test_a_crf_is_read_from_weights_of_a_variant(tmp_path, folder, size):
+    both, _ = with_a_crf(folder)
+    both.task_net.save_pretrained(tmp_path, variant="fp16", max_shard_size=size)
+    assert not (tmp_path / "model.safetensors").exists()
+    again = SealForTokenClassification.from_pretrained(tmp_path, variant="fp16")
+    assert torch.equal(again.task_net.crf.transitions, both.task_net.crf.transitions)
+
+
 def test_a_fresh_loss_net_is_said(folder, caplog):
     tiny_tags.nets("bert", folder)
     caplog.clear()

@@ -94,8 +94,8 @@ def base_of(name: str, auto_class: type[_BaseAutoModelClass], kwargs: dict[str, 
     """The base of a saved adapter. Raises OSError for a folder that is not here."""
     if Path(name).is_absolute() and not Path(name).is_dir():
         raise OSError(f"{name}: no such folder.")
-    hub = ("revision", "token", "cache_dir", "local_files_only")
-    check_index(name, {key: kwargs[key] for key in hub if key in kwargs})
+    read = ("revision", "token", "cache_dir", "local_files_only", "variant")
+    check_index(name, {key: kwargs[key] for key in read if key in kwargs})
     return auto_class.from_pretrained(name, **kwargs)
 
 

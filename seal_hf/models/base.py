@@ -211,8 +211,8 @@ class SealModel(nn.Module):
                 logger.warning(said)
             if library_of(task_net) is not None and (base := task_net.config._name_or_path) not in ("", name):
                 name, hub = base, {key: value for key, value in hub.items() if key != "revision"}  # of a saved adapter
-            loss_net = cls._fresh_loss_net(task_net, name, mode, global_size, energy, energy_options, hub)
-            return aligned(cls(task_net, loss_net))._from(source, loading)
+            made = (mode, global_size, energy, energy_options, {**hub, "variant": kwargs.get("variant")})
+            return aligned(cls(task_net, cls._fresh_loss_net(task_net, name, *made)))._from(source, loading)
         loss_net = loss_net_of(task_net, folder)
         if (labels := loss_net.config.num_labels) != task_net.config.num_labels:
             raise ValueError(
@@ -282,10 +282,10 @@ class SealModel(nn.Module):
         return cls.auto_class
 
     @classmethod
-    def _load_encoder(cls, task_net: PreTrainedModel, name: str, hub: dict) -> PreTrainedModel:
-        """The separate encoder of a loss-net for this task-net."""
-        check_index(name, hub)
-        return AutoModel.from_pretrained(name, dtype=torch.float32, use_safetensors=True, **hub)
+    def _load_encoder(cls, task_net: PreTrainedModel, name: str, read: dict) -> PreTrainedModel:
+        """The separate encoder of a loss-net for this task-net; `read` has the Hub's options and `variant`."""
+        check_index(name, read)
+        return AutoModel.from_pretrained(name, dtype=torch.float32, use_safetensors=True, **read)
 
     @classmethod
     def _fresh_loss_net(
@@ -296,7 +296,7 @@ class SealModel(nn.Module):
         global_size: int | None = None,
         energy: str | None = None,
         energy_options: dict | None = None,
-        hub: dict | None = None,
+        read: dict | None = None,
         size: int | None = None,
     ) -> LossNet:
         """A loss-net for this task-net. Its separate encoder is loaded from the folder or repo `pretrained`, or is the
@@ -310,7 +310,7 @@ class SealModel(nn.Module):
             if mode == "separate" and pretrained is not None:
                 encoder = pretrained
                 if isinstance(encoder, str):
-                    encoder = cls._load_encoder(task_net, encoder, hub or {})
+                    encoder = cls._load_encoder(task_net, encoder, read or {})
                 config = encoder.config
             if size is None and reads_images(task_net):  # encoders of images state the width in many ways
                 size = feature_size(task_net, None if mode == "shared" else encoder_of(task_net))

@@ -102,7 +102,7 @@ def load_task_net(
     """
     kwargs = dict(kwargs)
     quantization = kwargs.pop("quantization", None)
-    check_index(name, hub)
+    check_index(name, {**hub, "variant": kwargs.get("variant")})
     if find_adapter_config_file(name, **hub) is None:
         if quantization is not None:
             kwargs["quantization_config"] = quantized(quantization, auto_class, name, kwargs["dtype"], **hub)

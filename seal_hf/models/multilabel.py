@@ -160,9 +160,9 @@ class SealForMultiLabel(SealModel):
         return load_windowed(name, window_size, hub, **kwargs), fresh
 
     @classmethod
-    def _load_encoder(cls, task_net: PreTrainedModel, name: str, hub: dict) -> PreTrainedModel:
+    def _load_encoder(cls, task_net: PreTrainedModel, name: str, read: dict) -> PreTrainedModel:
         """It reads windows if the task-net does."""
-        encoder, config = super()._load_encoder(task_net, name, hub), task_net.config
+        encoder, config = super()._load_encoder(task_net, name, read), task_net.config
         if isinstance(config, WindowedConfig) and not isinstance(encoder, WindowedEncoder):
             return WindowedEncoder.around(encoder, config)
         return encoder

@@ -24,6 +24,7 @@ from ..nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification, BiLSTMP
 from ..spaces import TagSequenceSpace
 from ..structures.crf import CRF
 from ..structures.tied_tags import tied_crf
+from ..utils.files import of_variant
 from ..utils.messages import check_unread
 from .base import SealModel, SealModelT
 from .batches import check_one_kind
@@ -247,19 +248,13 @@ def _load_crf(crf: CRF, saved: dict[str, Tensor], name: str) -> None:
         logger.warning(f"The CRF in {name} does not have {crf.num_tags} tags: it gets fresh weights.")
 
 
-def _of_variant(file: str, kwargs: dict) -> str:
-    """The name of a file of weights, with the variant that is asked for, such as `fp16`, before its suffix."""
-    start, dot, suffix = file.rpartition(".")
-    return f"{start}.{kwargs['variant']}{dot}{suffix}" if kwargs.get("variant") else file
-
-
 def _saved_crf(name: str, kwargs: dict) -> dict[str, Tensor]:
     """The CRF's tensors from a folder or repo, whose weights may be in several files."""
-    hub = hub_options(kwargs)
+    hub, variant = hub_options(kwargs), kwargs.get("variant")
     try:
-        files = {cached_file(name, _of_variant(SAFE_WEIGHTS_NAME, kwargs), **hub)}
+        files = {cached_file(name, of_variant(SAFE_WEIGHTS_NAME, variant), **hub)}
     except OSError:
-        listed = Path(str(cached_file(name, _of_variant(SAFE_WEIGHTS_INDEX_NAME, kwargs), **hub)))
+        listed = Path(str(cached_file(name, of_variant(SAFE_WEIGHTS_INDEX_NAME, variant), **hub)))
         index = json.loads(listed.read_text(encoding="utf-8"))
         names = {file for key, file in index["weight_map"].items() if key.startswith("crf.")}
         files = {cached_file(name, file, **hub) for file in names}

@@ -33,9 +33,18 @@ def visible(folder: Path) -> list[Path]:
     return sorted(each for each in folder.iterdir() if not each.name.startswith("."))
 
 
-def check_index(name: str | os.PathLike[str], hub: dict[str, Any] | None = None) -> None:
+def of_variant(file: str, variant: str | None) -> str:
+    """The name of a file of weights, with a variant such as `fp16` before its suffix."""
+    start, dot, suffix = file.rpartition(".")
+    return f"{start}.{variant}{dot}{suffix}" if variant else file
+
+
+def check_index(name: str | os.PathLike[str], options: dict[str, Any] | None = None) -> None:
     """Check that the index of sharded weights, in a folder or a Hub repo, names files beside it, as safetensors:
     transformers would unpickle others.
+
+    Args:
+        options: `hub_options`, and perhaps `variant`, as `from_pretrained` takes them.
 
     Raises:
         ValueError: names the file.
@@ -43,7 +52,9 @@ def check_index(name: str | os.PathLike[str], hub: dict[str, Any] | None = None)
     from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
 
     quiet = {f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "gated_repo", "connection_errors")}
-    index = cached_file(str(name), SAFE_WEIGHTS_INDEX_NAME, **quiet, **(hub or {}))
+    options = dict(options or {})
+    file_name = of_variant(SAFE_WEIGHTS_INDEX_NAME, options.pop("variant", None))
+    index = cached_file(str(name), file_name, **quiet, **options)
     if index is None:
         return
     weights = json_object(Path(index), "Save the weights again.").get("weight_map")
@@ -51,7 +62,7 @@ def check_index(name: str | os.PathLike[str], hub: dict[str, Any] | None = None)
     for file in files:
         if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
             raise ValueError(
-                f"{name}: {SAFE_WEIGHTS_INDEX_NAME} names {file!r}; expected .safetensors files beside it. Save the "
+                f"{name}: {file_name} names {file!r}; expected .safetensors files beside it. Save the "
                 "weights again with save_pretrained."
             )
 
