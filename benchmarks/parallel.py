@@ -4,9 +4,9 @@
 
 Each line of the file is a command `seal-hf compare ...` with --losses, --seeds and --output_dir. Variables of the
 environment, such as $DATA, are replaced. Lines that begin with `#` are comments. Every method and seed is a process of
-its own; with --budget every method, whose seeds share a search. Earlier lines begin first. When the minutes are over,
-unfinished runs are lost. Finished ones are in the folders of the commands, so the same call goes on, and each command
-by itself then writes its table.
+its own; with --budget every method, whose seeds share a search. Earlier lines begin first. When the minutes are over
+or the program is stopped, unfinished runs are lost. Finished ones are in the folders of the commands, so the same call
+goes on, and each command by itself then writes its table.
 
 Runs in parallel disturb each other, so their seconds are left out. On a GPU, start NVIDIA's Multi-Process Service
 first (`nvidia-cuda-mps-control -d`): without it only one process at a time has the device.
@@ -20,6 +20,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -116,22 +117,24 @@ def work(todo: Sequence[Part], jobs: int, seconds: float) -> bool:
     context.set_forkserver_preload(["seal_hf.compare.program", "seal_hf.cli.train.mlc"])
     end, waiting, complete = time.monotonic() + seconds, list(todo), True
     running: dict[Part, Any] = {}
-    while (waiting or running) and time.monotonic() < end:
-        while waiting and len(running) < jobs:
-            part = waiting.pop(0)
-            running[part] = context.Process(target=run, args=(part,))
-            running[part].start()
-        for part in [part for part, process in running.items() if not process.is_alive()]:
-            running.pop(part).join()
-            done = collect(part)
-            complete &= len(done) == len(part.seeds)
-            print(f"{part}: {'done' if len(done) == len(part.seeds) else f'failed, see {part.place}/log.txt'}")
-        time.sleep(AGAIN)
-    for part, process in running.items():
-        process.kill()
-        process.join()
-        collect(part)
-        print(f"{part}: stopped")
+    try:
+        while (waiting or running) and time.monotonic() < end:
+            while waiting and len(running) < jobs:
+                part = waiting.pop(0)
+                running[part] = context.Process(target=run, args=(part,))
+                running[part].start()
+            for part in [part for part, process in running.items() if not process.is_alive()]:
+                running.pop(part).join()
+                done = collect(part)
+                complete &= len(done) == len(part.seeds)
+                print(f"{part}: {'done' if len(done) == len(part.seeds) else f'failed, see {part.place}/log.txt'}")
+            time.sleep(AGAIN)
+    finally:  # also if this process is interrupted or terminated
+        for part, process in running.items():
+            process.kill()
+            process.join()
+            collect(part)
+            print(f"{part}: stopped")
     return complete and not waiting and not running
 
 
@@ -156,4 +159,5 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # stop the processes too
     main()
