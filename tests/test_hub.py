@@ -147,7 +147,7 @@ def test_a_push_to_a_branch_changes_that_branch_alone(tmp_path):
 
 
 ADAPTER = """
-import sys
+import io, logging, sys
 from pathlib import Path
 import torch
 from huggingface_hub import HfApi
@@ -168,10 +168,19 @@ for branch in ("main", "dev"):
         saved[branch] = seal(**inputs).logits
         assert torch.equal(SealForMultiLabel.from_pretrained(home / branch)(**inputs).logits, saved[branch])
 assert not torch.equal(saved["main"], saved["dev"])
+
+AutoModel.from_config(tiny_config("bert")).save_pretrained(home / "base")
+said = io.StringIO()
+logging.getLogger("seal_hf.saving").addHandler(logging.StreamHandler(said))
+for name in ("user/base", home / "base"):
+    assert said.getvalue() == ""
+    seal = SealForMultiLabel.from_pretrained(name, adapter="lora", **LABELLED)
+    seal.push_to_hub("user/adapter", adapter_export="adapter")
+assert f"without its base {home / 'base'}, a folder of this machine" in said.getvalue()
 """
 
 
-def test_an_adapter_comes_back_on_the_revision_of_its_base(tmp_path):
+def test_an_adapter_comes_back_on_the_revision_of_its_base_and_a_local_base_is_said(tmp_path):
     pytest.importorskip("peft")
     with FakeHub() as hub:
         hub.run(ADAPTER, tmp_path, tmp_path)

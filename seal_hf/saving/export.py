@@ -13,7 +13,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import HFValidationError
 from torch import nn
 from transformers import PreTrainedModel
-from transformers.utils import cached_file
+from transformers.utils import cached_file, logging
 
 from ..adapters import LIBRARIES, AdapterLibrary, LossAdapter, check_adapters, library_of
 from ..adapters.quantised import as_json, quantization_of
@@ -22,6 +22,8 @@ from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet
 from ..utils.files import json_object
 from .fold import folded
 from .loss_net import save_loss_net
+
+logger = logging.get_logger(__name__)
 
 ADAPTER_EXPORTS = ("auto", "merged", "adapter")
 # as patterns; large weights come in shards
@@ -156,7 +158,20 @@ def upload_nets(
         ignore_patterns=None if include_loss_net else [f"{LOSS_NET_FOLDER}/*"],
         delete_patterns=[f"{LOSS_NET_FOLDER}/*", *ADAPTER_FILES, *PLAIN_FILES],
     )
+    tell_local_base(folder)
     return str(url)
+
+
+def tell_local_base(folder: str | Path) -> None:
+    """Warn if `folder` holds an adapter that others cannot load, since its base is a folder of this machine."""
+    file = Path(folder, "adapter_config.json")
+    said = json_object(file, "Was it saved completely?") if file.is_file() else {}
+    base = said.get("base_model_name_or_path") or said.get("model_name")  # of PEFT; of `adapters`
+    if base and Path(base).is_dir():
+        logger.warning(
+            f"The adapter was pushed without its base {base}, a folder of this machine, so that others cannot load it. "
+            "Push it with adapter_export='merged', or push the base too and train from its name on the Hub."
+        )
 
 
 def make_branch(repo_id: str, revision: str | None, token: str | None = None) -> None:

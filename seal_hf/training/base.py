@@ -21,7 +21,7 @@ from ..energy_losses import GOLD, OUTPUT
 from ..nets.feature_cache import FEATURES
 from ..nets.frozen_encoder import OUTPUTS, FrozenEncoder
 from ..saving.checkpoints import COMPLETE, step_of, without_tokens
-from ..saving.export import make_branch
+from ..saving.export import make_branch, tell_local_base
 from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
 from .alignment import ALIGNMENT, PULL
 from .checkpoints import Checkpoints
@@ -360,7 +360,10 @@ class StructuredTrainer(Trainer):
             make_branch(self.hub_model_id, revision, token)
             self.checkpoints.clear_repo(self.hub_model_id, token, revision)
         kwargs |= {"token": token, "revision": revision}
-        return super().push_to_hub(*args, **kwargs)
+        pushed = super().push_to_hub(*args, **kwargs)
+        if self.is_world_process_zero():
+            tell_local_base(str(self.args.output_dir))
+        return pushed
 
 
 def _default_objective(metrics: dict[str, float]) -> float:
