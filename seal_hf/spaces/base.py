@@ -307,14 +307,35 @@ class OutputSpace(ABC):
         to a constant per input, which suffices for losses that compare candidates of one input."""
         return self.log_prob(logits, y, mask)
 
-    @abstractmethod
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Quality s(ŷ, y) of candidates `y_hat` (B, S, ...) against gold `y` (B, ...): (B, S), in [0, 1], 1 is best.
-        A reward may take its place; a space's `agreement`, from which costs are computed, is always that with gold."""
+        It is the agreement; a reward may take its place."""
+        return self.agreement(y_hat, y, "f1", mask)
+
+    def agreement(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
+        """Of the kind `f1`, soft F1 = 2 Σ min(ŷ, y) / (Σ ŷ + Σ y) (Gygli et al. 2017; SEAL, footnote 2), 1 for two
+        empty structures: (B, S). For y in {0, 1}, min(ŷ, y) = ŷ y."""
+        overlap, total = self.sums(y_hat, y, mask)
+        return ratio(2 * overlap, total)
+
+    def cost(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
+        """Cost Δ(ŷ, y) >= 0, differentiable in `y_hat`: (B, S). `kind` is one of `costs`: `l1` = Σ |ŷ - y| (InfNet+),
+        `l1_mean` = `l1` per label, tag or pixel that counts, any other = 1 - agreement of that kind (SPEN)."""
+        self.check_cost(kind)
+        if kind not in ("l1", "l1_mean"):
+            return 1 - self.agreement(y_hat, y, kind, mask)
+        overlap, total = self.sums(y_hat, y, mask)
+        distance = total - 2 * overlap  # |ŷ - y| = ŷ + y - 2 ŷ y for y in {0, 1}
+        distance = distance.sum(2) if distance.dim() > 2 else distance
+        return distance if kind == "l1" else distance / self.num_counted(y, mask).clamp_min(1)
 
     @abstractmethod
-    def cost(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
-        """Cost Δ(ŷ, y) >= 0, differentiable in `y_hat`: (B, S). `kind` is one of `costs`."""
+    def sums(self, y_hat: Tensor, y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """ŷ·y and Σ ŷ + Σ y over what counts, both (B, S), or for masks of several classes (B, S, C)."""
+
+    @abstractmethod
+    def num_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        """How many labels, tags or pixels of y (B, ...) count: (B, 1)."""
 
     def differs(self, y: Tensor, gold: Tensor, mask: Tensor | None = None) -> Tensor:
         """Which structures of (B, S, ...) are not the gold (B, ...): (B, S) bool."""

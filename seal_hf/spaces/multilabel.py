@@ -26,7 +26,7 @@ from transformers import PreTrainedModel
 from ..structures import label_sets
 from ..structures.label_sets import LabelSets, dot, total
 from ..task_losses.labels import CrossEntropy, TaskLoss
-from .base import LossTraits, OutputSpace, drawable, mixed_odds, ratio, repeated_bits
+from .base import LossTraits, OutputSpace, drawable, mixed_odds, repeated_bits
 
 # labels: sparse is already 3 times as fast at 1000 (benchmarks/cost/label_scale.json); dense is exact
 SPARSE_FROM = 2000
@@ -271,28 +271,13 @@ class MultiLabelSpace(OutputSpace):
             return dot(y, _counted(logits.float(), mask))
         return self.log_prob(logits, y, mask)
 
-    def score(self, y_hat: Tensor | LabelSets, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The agreement with the gold: (B, S)."""
-        return self.agreement(y_hat, y, mask)
-
-    def agreement(self, y_hat: Tensor | LabelSets, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Soft F1 = 2 I / (I + U), I = Σ min(ŷ, y), U = Σ max(ŷ, y) (Gygli et al. 2017; SEAL, footnote 2): (B, S).
-
-        For y in {0, 1}, I = ŷ·y and I + U = Σ ŷ + Σ y; the code computes these. Two empty label sets score 1.
-        """
+    def sums(self, y_hat: Tensor | LabelSets, y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         y = _counted(y, mask)
-        return ratio(2 * dot(y_hat, y), _size(y_hat, mask) + y.sum(-1, keepdim=True))
+        size = total(y_hat) if mask is None else dot(y_hat, mask.to(torch.float32))
+        return dot(y_hat, y), size + y.sum(-1, keepdim=True)
 
-    def cost(self, y_hat: Tensor | LabelSets, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
-        """Δ: `f1` = 1 - soft F1 (SPEN), `l1` = Σ|ŷ - y| (InfNet+), `l1_mean` = `l1` per label that counts. (B, S)."""
-        self.check_cost(kind)
-        if kind == "f1":
-            return 1 - self.agreement(y_hat, y, mask)
-        y = _counted(y, mask)
-        distance = _size(y_hat, mask) + y.sum(-1, keepdim=True) - 2 * dot(y_hat, y)  # ŷ + y - 2 ŷ y for y in {0, 1}
-        if kind == "l1":
-            return distance
-        return distance / (y.shape[-1] if mask is None else mask.sum(-1, keepdim=True).clamp_min(1))
+    def num_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        return y.new_full((len(y), 1), y.shape[1]) if mask is None else mask.sum(1, keepdim=True)
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The chosen task loss. A loss on samples draws them here, from `generator`; without a generator, as in
@@ -317,8 +302,3 @@ class MultiLabelSpace(OutputSpace):
 def _counted(values: Tensor, mask: Tensor | None) -> Tensor:
     """`values` (B, L) with 0 where `mask` is False."""
     return values if mask is None else values.masked_fill(~mask, 0)
-
-
-def _size(y: Tensor | LabelSets, mask: Tensor | None) -> Tensor:
-    """Σ_j y_bsj over the labels that count: (B, S)."""
-    return total(y) if mask is None else dot(y, mask.to(torch.float32))

@@ -277,28 +277,14 @@ class PixelSpace(OutputSpace):
         return self.agreement(y_hat, y, "iou", mask)
 
     def agreement(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
-        """Soft IoU (`iou`), or soft F1 = 2 Σ min(ŷ, y) / (Σ ŷ + Σ y) (`f1`, Dice), a mean over the same classes:
-        (B, S)."""
+        """Soft IoU (`iou`), or soft F1 (`f1`, Dice), a mean over the same classes: (B, S)."""
         overlap, total = self.sums(y_hat, y, mask)
         return self.over_classes(ratio(overlap, total - overlap) if kind == "iou" else ratio(2 * overlap, total), y)
 
-    def cost(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
-        """Δ: `iou` and `f1` = 1 - agreement, `l1` = Σ|ŷ - y|, over all classes if they are several, `l1_mean` = `l1`
-        per pixel that counts. (B, S)."""
-        self.check_cost(kind)
-        if kind in ("iou", "f1"):
-            return 1 - self.agreement(y_hat, y, kind, mask)
-        overlap, total = self.sums(y_hat, y, mask)
-        distance = total - 2 * overlap  # |ŷ - y| = ŷ + y - 2 ŷ y for y in {0, 1}
-        distance = distance.flatten(2).sum(2) if distance.dim() > 2 else distance
-        if kind == "l1":
-            return distance
-        pixels = math.prod(y.shape[-2:]) if mask is None else mask.sum((1, 2)).clamp_min(1).unsqueeze(1)
-        return distance / pixels
-
-    @abstractmethod
-    def sums(self, y_hat: Tensor, y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """ŷ·y and Σ ŷ + Σ y over the pixels that count, both (B, S), or for several classes (B, S, C)."""
+    def num_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        if mask is None:
+            return y.new_full((len(y), 1), math.prod(y.shape[-2:]))
+        return mask.sum((1, 2)).unsqueeze(1)
 
     @abstractmethod
     def over_classes(self, values: Tensor, y: Tensor) -> Tensor:

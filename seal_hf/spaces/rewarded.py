@@ -235,7 +235,7 @@ class RewardTagSpace(Rewarded, TagSequenceSpace):
         return at_least_float32(logits).log_softmax(-1)
 
 
-class RewardLabelSpace(Rewarded, MultiLabelSpace):  # type: ignore[misc]  # sparse sets are refused
+class RewardLabelSpace(Rewarded, MultiLabelSpace):
     """Label sets with a reward in place of missing gold sets; `reward_rows` makes such rows.
 
     Args:

@@ -273,30 +273,23 @@ class TagSequenceSpace(OutputSpace):
             return self.log_prob(logits, y, mask).clamp_min(LOWEST)
         return self._chains.sequence_score(logits, y=y, **self._chain(logits, mask)).clamp_min(LOWEST)
 
-    def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The agreement with the gold: (B, S)."""
-        return self.agreement(y_hat, y, mask)
-
-    def agreement(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Soft accuracy, the mean of ŷ_t·y_t over the positions that count, or 1 if no position counts; or the soft F1
-        of spans, see [`SoftSpanF1`]. (B, S)."""
+    def agreement(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
+        """Of the only kind, called `f1`: soft accuracy, the mean of ŷ_t·y_t over the positions that count, or 1 if no
+        position counts; or the soft F1 of spans, see [`SoftSpanF1`]. (B, S)."""
         if self.span_score is not None:
             mask = torch.ones(y.shape[:2], dtype=torch.bool, device=y.device) if mask is None else mask
             return self.span_score(y_hat, y, mask)
         hits = torch.einsum("bstc,btc->bs", y_hat, self._counted(y, mask).to(y_hat.dtype))
-        size = self._size(y, mask)
+        size = self.num_counted(y, mask)
         return torch.where(size > 0, hits / size.clamp_min(1), torch.ones_like(hits))
 
-    def cost(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
-        """Δ: `f1` = 1 - agreement, `l1` = Σ_t Σ_c |ŷ - y| (InfNet+), in [0, 2 T], `l1_mean` = `l1` per position that
-        counts. (B, S)."""
-        self.check_cost(kind)
-        if kind == "f1":
-            return 1 - self.agreement(y_hat, y, mask)
+    def sums(self, y_hat: Tensor, y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         counted, gold = self._counted(y_hat, mask), self._counted(y, mask).to(y_hat.dtype)
         overlap = torch.einsum("bstc,btc->bs", counted, gold)
-        distance = counted.sum((2, 3)) + gold.sum((1, 2)).unsqueeze(1) - 2 * overlap  # as y is 0 or 1
-        return distance if kind == "l1" else distance / self._size(y, mask).clamp_min(1)
+        return overlap, counted.sum((2, 3)) + gold.sum((1, 2)).unsqueeze(1)
+
+    def num_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        return y.new_full((len(y), 1), y.shape[1]) if mask is None else mask.sum(1, keepdim=True).to(y.dtype)
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The chosen task loss: summed over the positions that count, mean over the batch."""
@@ -344,13 +337,6 @@ class TagSequenceSpace(OutputSpace):
             return values
         mask = mask.unsqueeze(-1)
         return values * (mask if values.dim() == 3 else mask.unsqueeze(1))
-
-    @staticmethod
-    def _size(y: Tensor, mask: Tensor | None) -> Tensor:
-        """How many positions count: (B, 1)."""
-        if mask is None:
-            return torch.full((len(y), 1), float(y.shape[1]), device=y.device)
-        return mask.sum(1, keepdim=True).to(y.dtype)
 
 
 def _names(task_net: PreTrainedModel) -> list[str]:
