@@ -72,17 +72,25 @@ def test_rows_with_gold_are_scored_by_gold_and_the_others_by_the_reward():
 def test_the_reward_is_asked_once_for_a_candidate_and_only_without_gold():
     logits, labels, _ = batch()
     asked = []
-    reward = TagFunctionReward(lambda words, tags: asked.append(tuple(words)) or tags.count("O") / len(tags), TAGS)
+
+    def outside(words, tags):
+        asked.append((*words, *tags))
+        return tags.count("O") / len(tags)
+
+    reward = TagFunctionReward(outside, TAGS)
     sentences = [["a", "b", "c", "-"], ["d", "e", "-", "f"], ["g", "-", "-", "-"]]
     space = RewardTagSpace(reward, TAGS)
     space = space.of({"labels": labels, REWARD_CODES: torch.tensor(reward.codes(sentences))})
     gold, mask = space.gold(labels)
     y = space.sample(logits, 5, torch.Generator().manual_seed(1))
-    space.score(y, gold, mask)
-    assert asked == [("d", "e", "f")] * 5
-    asked.clear()
-    space.cost(y, gold, "f1", mask)
-    assert asked == [("d", "e", "f")] * 6  # of y* too
+    y[1, 4] = y[1, 0]
+    different = {tuple(TAGS[tag] for tag in one[mask[1]].tolist()) for one in y[1].argmax(-1)}
+    first = space.score(y, gold, mask)
+    assert set(asked) == {("d", "e", "f", *tags) for tags in different} and len(asked) == len(different) < 5
+    best = space.best(gold, y, mask)
+    assert torch.equal(space.score(y, best, mask)[1], first[1])
+    assert space.cost(y, best, "f1", mask)[1].min() == 0
+    assert len(asked) == len(different)  # nor twice for two questions about the same
 
 
 def plain_gold(space, labels):

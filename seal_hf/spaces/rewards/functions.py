@@ -51,8 +51,8 @@ def read_function(name: str, flag: str = "reward") -> Callable:
 class TagFunctionReward(Reward):
     """A reward given as a Python function of sentences and their tags.
 
-    A function of one sentence is called on the CPU for every candidate of every row, so it suits small data and quick
-    trials. A function of a batch is called once.
+    A function of one sentence is called on the CPU for every row and every candidate that differs from the others of
+    the row and of the last call, so it suits small data and quick trials. A function of a batch is called once.
 
     Args:
         function: (words, tags), two lists of T strings -> a number in [0, 1]. `batched`: (N lists of words, tag ids
@@ -70,6 +70,7 @@ class TagFunctionReward(Reward):
         self.function, self.label_names, self.batched = function, list(label_names), batched
         self.words: dict[str, int] = {}
         self._in_order: list[str] = []
+        self._known: dict[Any, float] = {}  # what the function gave in the last call: a loss asks about a row twice
 
     def codes(self, inputs: Sequence[Any]) -> list[Any]:
         """The number of each word among all words seen so far."""
@@ -115,9 +116,16 @@ class TagFunctionReward(Reward):
         return f"row {row} of the batch, "
 
     def _ask_each(self, inputs: list[Any], y: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
-        outputs = self._outputs(y, mask)
-        rows = zip(range(len(inputs)), inputs, outputs, strict=True)
-        return torch.tensor([[self._ask(given, one, row, codes) for one in row_of] for row, given, row_of in rows])
+        known, self._known = self._known, {}
+        rewards = []
+        for row, (given, outputs) in enumerate(zip(inputs, self._outputs(y, mask), strict=True)):
+            which = codes[row].numpy().tobytes()
+            keys = [(which, one.tobytes() if hasattr(one, "tobytes") else tuple(one)) for one in outputs]
+            for key, one in zip(keys, outputs, strict=True):
+                if key not in self._known:
+                    self._known[key] = known[key] if key in known else self._ask(given, one, row, codes)
+            rewards.append([self._known[key] for key in keys])
+        return torch.tensor(rewards)
 
     def _ask(self, given: Any, output: Any, row: int, codes: Tensor) -> float:
         """Raises ValueError if the function fails, or gives anything but a number in [0, 1]."""
