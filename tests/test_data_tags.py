@@ -230,6 +230,11 @@ def test_a_folder_without_a_validation_file_gives_a_tenth_of_train(tmp_path):
         ({"train": "a\tO\nb\n"}, {}, r"train.conll, line 2: 'b' has 1 columns, expected 2 as in line 1"),
         ({"train": "a\tO\n\nb\tO\tO\n"}, {}, r"line 3: .* has 3 columns"),
         ({"train": "a\tO\nb\t \n"}, {}, r"line 2: .* and a tag in column 1"),
+        (
+            {"train": "(S (NP (DT the) (NN cat)))\n(S (NN dogs))\n"},
+            {},
+            r"line 2: .* Bracketed trees are for `load_trees`",
+        ),
         ({"train": "a\nb\n"}, {}, r"line 1: 1 columns, but `word_column` is 0"),
         ({"train": SENTENCE}, {"tag_column": 2}, r"2 columns, but `tag_column` is 2"),
         ({"train": SENTENCE}, {"tag_column": "ner"}, r"`tag_column` is 'ner'; columns of this format have numbers"),

@@ -207,10 +207,12 @@ class ColumnFile:
                 "Remove the line, or write a word."
             )
         if len(line.cells) != self._width or (tag is not None and not line.cells[tag].strip(" ")):
+            separator = "a tab" if self.separator else "white space"
+            trees = " Bracketed trees are for `load_trees` and `seal-hf train parsing`."
             raise DataError(
                 f"{self.path}, line {line.number}: {line.text[:60]!r} has {len(line.cells)} columns, expected "
                 f"{self._width} as in line {self._first}{f', and a tag in column {tag}' if tag is not None else ''}. "
-                f"Words must not contain the separator ({'a tab' if self.separator else 'white space'})."
+                f"Words must not contain the separator ({separator}).{trees if line.text.count('(') > 1 else ''}"
             )
 
 
