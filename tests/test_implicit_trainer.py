@@ -1,19 +1,22 @@
 """Implicit gradients in the trainer: the loss-net's gradient against `Hypergradient` on the same functions, and runs
 that must end alike."""
 
+from types import SimpleNamespace
+
 import pytest
 import tiny_masks
 import tiny_run
 import tiny_tags
 import torch
+from accelerate.utils import DistributedType
 from tiny_models import tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification, SegformerConfig, SegformerForSemanticSegmentation
 
 from seal_hf import MaskRows, SealForMultiLabel, SealForSegmentation, SealTrainer, SealTrainingArguments, tokenize
 from seal_hf.extensions import implicit_gradients
+from seal_hf.implicit import checks
 from seal_hf.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient, flatten
 from seal_hf.implicit.task_function import TaskFunction
-from seal_hf.training import checks
 
 IMPLICIT = list(METHODS)[1:]
 
@@ -318,6 +321,21 @@ def test_what_has_no_hessian_is_refused(tmp_path):
             tiny_masks.make(tmp_path, hypergradient_parameters=subset, **options)
     with pytest.raises(ValueError, match="'grid' has ReLUs"):
         tiny_masks.make(tmp_path, hypergradient_parameters="all", hypergradient_product="finite_differences", **options)
+
+
+@pytest.mark.parametrize(
+    ("energy", "subset", "is_refused"), [("chain_ge_a", "head", True), ("chain", "all", True), ("chain", "head", False)]
+)
+def test_forward_mode_through_an_lstm_is_refused_on_cuda(tmp_path, energy, subset, is_refused):
+    both, _ = tiny_tags.nets("bilstm", tmp_path, energy=energy)
+    options = dict(hypergradient_product="forward_over_reverse", hypergradient_parameters=subset)
+    args = SimpleNamespace(hypergradient="cg", device=torch.device("cuda"), **options)
+    given = args, both.task_net, both.loss_net, both.space, DistributedType.NO
+    if is_refused:
+        with pytest.raises(ValueError, match="CUDA has no forward-mode derivative of recurrent nets"):
+            checks.check_hypergradient(*given)
+    else:
+        checks.check_hypergradient(*given)
 
 
 def test_finite_differences_of_a_task_net_with_relus_are_warned_of(tmp_path, monkeypatch):

@@ -79,6 +79,7 @@ class Learner:
         )
         self.scaler = torch.amp.GradScaler(accelerator.device.type, enabled=accelerator.mixed_precision == "fp16")
         self.grad_norm = torch.zeros((), device=accelerator.device)
+        self.has_stepped = True  # False after an fp16 overflow, which skips an update, and the schedule with it
 
     @classmethod
     def of_loss_net(cls, loss_net: LossNet, accelerator: Accelerator, args: Any, num_training_steps: int) -> Learner:
@@ -95,7 +96,7 @@ class Learner:
             betas=(args.adam_beta1, args.adam_beta2),
             eps=args.adam_epsilon,
             compile_options=args.loss_net_compile_options,
-            finds_unused_parameters=loss_net.has_pretrained_encoder and not args.loss_net_gradient_checkpointing,
+            finds_unused_parameters=loss_net.may_lack_gradients and not args.loss_net_gradient_checkpointing,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -127,7 +128,8 @@ class Learner:
         scale = self.scaler.get_scale()
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        if self.scaler.get_scale() >= scale:  # an fp16 overflow skips the update, and the schedule with it
+        self.has_stepped = self.scaler.get_scale() >= scale
+        if self.has_stepped:
             self.scheduler.step()
 
     @property

@@ -210,9 +210,12 @@ class LossNet(PreTrainedModel):
         return self.head(features)
 
     @property
-    def has_pretrained_encoder(self) -> bool:
-        """True if it has an encoder of its own from transformers. Some of its parameters may get no gradient."""
-        return isinstance(self.encoder, PreTrainedModel) and not isinstance(self.encoder, FROM_SCRATCH)
+    def may_lack_gradients(self) -> bool:
+        """True if it trains an encoder of its own from transformers, some of whose parameters may get no gradient."""
+        encoder = self.encoder
+        if not isinstance(encoder, PreTrainedModel) or isinstance(encoder, FROM_SCRATCH):
+            return False
+        return any(parameter.requires_grad for parameter in encoder.parameters())
 
     @property
     def pooling(self) -> str | None:

@@ -139,7 +139,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
     Parameters that control large label sets:
         sparse_labels_from (`int`, default 2000): from this number of labels on, candidates are lists of labels. Samples
             are exact and cost memory for the labels they hold. Gradients of the loss-net's tables have rows for these
-            labels only. The energy reads the largest entries of the task-net's relaxed output.
+            labels only (all rows on several GPUs, as NCCL cannot add sparse ones). The energy reads the largest entries
+            of the task-net's relaxed output.
         relaxed_mass (`float`, default 0.99): share of Σ ŷ that the cut output keeps, in (0, 1].
         relaxed_width (`int`, default 256): the most labels that the cut output keeps. The log's `dropped_mass` is what
             both limits cut, in labels per row.

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from accelerate.utils import DistributedType
 from datasets import Dataset
-from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.utils.data import IterableDataset
 from transformers import PreTrainedModel, TrainingArguments
@@ -18,8 +16,7 @@ from transformers.utils import logging
 from ..adapters import LossAdapter, check_adapters, library_of
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.images import ImageRows
-from ..implicit.hypergradient import FINITE_DIFFERENCES
-from ..implicit.task_function import FUSED_ATTENTION, select_parameters
+from ..implicit.checks import check_hypergradient
 from ..nets.encoders import MLPEncoder
 from ..saving.export import saves_merged
 from ..second_net.loss_net import LossNet
@@ -224,53 +221,6 @@ def check_was_trained(loss_net: LossNet, args: SealTrainingArguments) -> None:
             "trained one (--loss_net_path where the program has it, or a --model_name_or_path with both nets), or "
             "leave --loss_net_steps out."
         )
-
-
-def check_hypergradient(
-    args: SealTrainingArguments,
-    model: PreTrainedModel,
-    loss_net: LossNet,
-    space: OutputSpace,
-    distributed_type: DistributedType,
-) -> None:
-    """Raises ValueError if the task-net's Hessian cannot be computed: for sparse label sets, for sharded parameters,
-    for parameters that the task-net lacks, through an attention kernel without a second derivative, or by finite
-    differences through ReLUs of the energy."""
-    if args.hypergradient == "none":
-        return
-    what = f"`hypergradient` is {args.hypergradient!r}, but"
-    num_labels: Any = model.config.num_labels
-    if space.is_sparse(num_labels):
-        raise ValueError(
-            f"{what} label sets are sparse at {num_labels} labels, which cuts the output to its largest entries. Set "
-            "`sparse_labels_from` above the number of labels."
-        )
-    if distributed_type not in (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU):
-        raise ValueError(f"{what} {distributed_type.value} shards the task-net. Launch it with DDP.")
-    kernel = getattr(model.config, "_attn_implementation", None)
-    exact = args.hypergradient_product != FINITE_DIFFERENCES
-    if kernel in FUSED_ATTENTION and exact and args.hypergradient_parameters != "head":
-        raise ValueError(
-            f"{what} the task-net's attention, {kernel}, has no second derivative. Use "
-            f"hypergradient_product={FINITE_DIFFERENCES!r}, hypergradient_parameters='head', or load the task-net with "
-            "attn_implementation='sdpa'."
-        )
-    if not exact and _has_relus(loss_net.energy):
-        raise ValueError(
-            f"{what} the energy {loss_net.config.energy!r} has ReLUs, whose gradient jumps: products by "
-            f"hypergradient_product={FINITE_DIFFERENCES!r} are then wrong by more than their own size. Use "
-            "'double_backward'."
-        )
-    if not exact and _has_relus(model):
-        logger.warning(
-            f"{what} {type(model).__name__} has ReLUs, whose gradient jumps: where they depend on the parameters of "
-            f"the Hessian, products by hypergradient_product={FINITE_DIFFERENCES!r} are wrong. Use 'double_backward'."
-        )
-    select_parameters(model, args.hypergradient_parameters)
-
-
-def _has_relus(net: nn.Module) -> bool:
-    return any(isinstance(module, (nn.ReLU, nn.ReLU6, nn.LeakyReLU)) for module in net.modules())
 
 
 def check_export(model: PreTrainedModel, args: SealTrainingArguments) -> None:

@@ -179,5 +179,6 @@ class PhaseMeters:
             self.meters.add(energy_samples=energies[:, SAMPLES].mean())
 
     def add_update(self, learner: Learner) -> None:
-        """Meter the gradient norm of an update."""
-        self.meters.add(loss_net_grad_norm=learner.grad_norm)
+        """Meter the gradient norm of an update; it is infinite if that was skipped."""
+        if learner.has_stepped:
+            self.meters.add(loss_net_grad_norm=learner.grad_norm)
