@@ -146,6 +146,30 @@ def test_a_push_to_a_branch_changes_that_branch_alone(tmp_path):
     assert not [name for name in branch if name.startswith("_loss_net")]  # it is of another task-net
 
 
+TRAINING = """
+import sys
+from pathlib import Path
+import tiny_run
+home = Path(sys.argv[1])
+options = dict(push_to_hub=True, hub_always_push=True, hub_model_id="user/seal", hub_token="secret-token")
+trainer, _ = tiny_run.make(home, max_steps=2, save_strategy="steps", save_steps=2, **options)
+home.mkdir(exist_ok=True)
+(home / "report.html").write_text("rows of the data")  # of the run that goes on here, by `seal-hf report`
+trainer.train()
+trainer._finish_current_push()
+"""
+
+
+def test_a_push_while_training_holds_no_token_and_leaves_the_report_at_home(tmp_path):
+    with FakeHub() as hub:
+        hub.run(TRAINING, tmp_path, tmp_path / "run")
+        assert hub.commits("user/seal")[-1] == "Training in progress, step 2"
+        files = hub.files("user/seal")
+    assert {"config.json", "model.safetensors", "training_args.bin"} <= files.keys()
+    assert [name for name, content in files.items() if b"secret-token" in content] == []
+    assert "report.html" not in files and (tmp_path / "run" / "_report.html").is_file()
+
+
 ADAPTER = """
 import io, logging, sys
 from pathlib import Path

@@ -14,7 +14,9 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import TrainingArguments
@@ -25,22 +27,26 @@ COMPLETE = "complete.json"  # the marker: names and sizes, in bytes, of all othe
 
 LAST_WORDS = ("true", "last")  # values of `resume_from_checkpoint` that name no folder
 TOKENS = ("hub_token", "push_to_hub_token")  # the latter of transformers 4
+_may_be_pushed = ContextVar("may_be_pushed", default=False)
 STEP = re.compile(r"checkpoint-(\d+)")
 
 logger = logging.get_logger(__name__)
 
 
 @contextlib.contextmanager
-def without_tokens(args: TrainingArguments) -> Iterator[None]:
-    """Context for saving the arguments of a run, which may be pushed: without the tokens of the Hub."""
-    aside = {name: value for name in TOKENS if (value := getattr(args, name, None)) is not None}
+def without_tokens() -> Iterator[None]:
+    """Context for saving a run, which may be pushed: its pickled arguments lack the tokens of the Hub."""
+    before = _may_be_pushed.set(True)
     try:
-        for name in aside:
-            setattr(args, name, None)
         yield
     finally:
-        for name, value in aside.items():
-            setattr(args, name, value)
+        _may_be_pushed.reset(before)
+
+
+def as_pickled(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a run's arguments, as a pickle holds them, see [`without_tokens`]."""
+    hidden = [name for name in TOKENS if name in arguments] if _may_be_pushed.get() else []
+    return {**arguments, **dict.fromkeys(hidden)}
 
 
 @contextlib.contextmanager
@@ -61,7 +67,7 @@ def written_whole(folder: Path, args: TrainingArguments, wait: Callable[[], None
         for name, value in aside.items():
             setattr(args, name, value)
     if args.should_save:
-        with without_tokens(args):
+        with without_tokens():
             torch.save(args, folder / TRAINING_ARGS_NAME)  # the Trainer wrote them with push and deletion switched off
     wait()
     if args.should_save:

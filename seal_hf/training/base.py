@@ -309,7 +309,7 @@ class StructuredTrainer(Trainer):
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = output_dir or self.args.output_dir
-        with without_tokens(self.args):
+        with without_tokens():
             self.checkpoints.save(folder, partial(super()._save, folder, state_dict))
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
@@ -335,8 +335,18 @@ class StructuredTrainer(Trainer):
         self.checkpoints.load(best, super()._load_best_model)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        if self.checkpoints.pushes_checkpoints:
+        if not self.checkpoints.pushes_checkpoints:
+            return
+        self._keep_report()
+        with without_tokens():
             super()._push_from_checkpoint(checkpoint_folder)
+
+    def _keep_report(self) -> None:
+        """Rename a report in the output folder, which would be pushed."""
+        page = Path(str(self.args.output_dir), "report.html")
+        if self.is_world_process_zero() and page.is_file():
+            page.replace(page.with_name("_report.html"))
+            logger.warning(f"{page} holds rows of the data: it is called _report.html now, and not pushed.")
 
     def init_hf_repo(self, token: str | None = None, *args: Any, **kwargs: Any) -> None:
         """As the Trainer's; also makes a missing branch, without which every push would fail."""
@@ -350,11 +360,8 @@ class StructuredTrainer(Trainer):
         folder is renamed, so that it stays at home."""
         token = token if token is not None else self.args.hub_token
         revision = revision if revision is not None else self.args.hub_revision
+        self._keep_report()
         if self.is_world_process_zero():
-            page = Path(str(self.args.output_dir), "report.html")
-            if page.is_file():
-                page.replace(page.with_name("_report.html"))
-                logger.warning(f"{page} holds rows of the data: it is called _report.html now, and not pushed.")
             if self.hub_model_id is None:
                 self.init_hf_repo(token=token)
             make_branch(self.hub_model_id, revision, token)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from transformers import TrainingArguments
 
+from ..saving.checkpoints import as_pickled
 from ..utils.options import check_value
 
 
@@ -32,6 +34,9 @@ class GuardedArguments(TrainingArguments):
     overwrite_output_dir: bool = field(
         default=False, metadata={"help": "Replace the run that the output folder holds."}
     )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return as_pickled(vars(self))
 
     def __post_init__(self) -> None:
         super().__post_init__()
