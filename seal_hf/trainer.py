@@ -138,7 +138,9 @@ class SealTrainer(StructuredTrainer):
                 with self.compute_loss_context_manager():
                     self._pending = self.forwards.run_task_net(model, window[0])
                 self.loss_net_phase(window)
-            return super().training_step(model, inputs, num_items_in_batch)
+            loss = super().training_step(model, inputs, num_items_in_batch)
+            checks.check_computed(self.learner, self.meters)
+            return loss
         finally:
             self._pending = None  # also after an interrupted step: the next step or evaluation must not use it
 
@@ -369,7 +371,7 @@ class SealTrainer(StructuredTrainer):
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         metrics = super().evaluate(*args, **kwargs)
-        self._energy_weights.evaluated()
+        self._energy_weights.evaluated(metrics, in_training=self.is_in_train)
         return metrics
 
     def _evaluation_facts(self) -> dict[str, float]:

@@ -58,6 +58,11 @@ class OwnNet(PreTrainedModel):
         return SequenceClassifierOutput(logits=self.head(hidden), hidden_states=(hidden,))
 
 
+class NoStates(OwnNet):
+    def forward(self, features):
+        return SequenceClassifierOutput(logits=super().forward(features).logits)
+
+
 @pytest.fixture
 def classifier(tmp_path):
     """Folder of a plain BERT classifier."""
@@ -171,10 +176,13 @@ def test_the_encoder_of_the_loss_net_follows_the_model(classifier, tmp_path):
         trained(seal, tmp_path, loss_net_encoder="separate")
 
 
-def test_the_loss_net_s_encoder_is_a_copy_that_trains(classifier):
+def test_the_loss_net_s_encoder_is_a_copy_that_trains(classifier, caplog):
     task_net = plain(classifier).requires_grad_(False).bfloat16()
     task_net.train()
-    loss_net = SealForMultiLabel.from_task_net(task_net).loss_net
+    with caplog.at_level(logging.WARNING, "seal_hf"):
+        loss_net = SealForMultiLabel.from_task_net(task_net).loss_net
+    tensors = len(list(loss_net.encoder.parameters()))
+    assert f"{tensors} tensors of the encoder are frozen in the task-net, but not in" in caplog.text
     for name, value in loss_net.encoder.state_dict().items():
         own = task_net.base_model.state_dict()[name]
         assert torch.equal(value, own.float()) and value.data_ptr() != own.data_ptr()
@@ -201,6 +209,13 @@ def test_sizes_are_measured_where_the_config_does_not_say_them(tmp_path):
         SealForMultiLabel.from_task_net(nn.Linear(3, 4))
     with pytest.raises(TypeError, match="SealTrainer takes a PreTrainedModel, .* found Linear"):
         SealTrainer(nn.Linear(3, 4), tiny_arguments(tmp_path, energy_loss="ce"))
+
+
+def test_a_shared_loss_net_needs_hidden_states(tmp_path):
+    config = OwnConfig(num_labels=tiny_run.LABELS, hidden_size=12, problem_type="multi_label_classification")
+    seal = SealForMultiLabel.from_task_net(NoStates(config), loss_net_encoder="shared")
+    with pytest.raises(ValueError, match="`NoStates.forward` does not take `output_hidden_states`. Let it take that"):
+        SealTrainer(seal, tiny_run.arguments(tmp_path, encoder="shared"))
 
 
 @pytest.mark.parametrize("mode", ["separate", "shared"])

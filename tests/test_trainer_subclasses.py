@@ -46,6 +46,21 @@ class OwnSchedule(SealTrainer):
         return self.lr_scheduler
 
 
+class OwnLoss(SealTrainer):
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        outputs = model(features=inputs["features"])
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(outputs.logits, inputs["labels"])
+        return (loss, outputs) if return_outputs else loss
+
+
+class OwnEvaluation(SealTrainer):
+    def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
+        inputs = self._prepare_inputs(inputs)
+        with torch.no_grad():
+            logits = model(features=inputs["features"]).logits
+        return logits.square().mean(), logits, inputs["labels"]
+
+
 def make(kind, folder, rows=None, **options):
     rows = TensorRows(tiny_run.table()) if rows is None else rows
     args = tiny_run.arguments(folder, num_train_epochs=1, **options)
@@ -85,6 +100,22 @@ def test_a_schedule_that_keeps_the_beginning_of_a_run_from_the_trainer_is_refuse
     trainer = make(OwnSchedule, tmp_path, loss="ce")
     trainer.train()
     assert trainer.state.global_step == 6
+
+
+@pytest.mark.parametrize("options", [{}, {"loss_net_steps": 0}, {"accumulation": 3}], ids=["nce", "static", "window"])
+def test_a_loss_of_ones_own_does_not_leave_the_energy_out_in_silence(tmp_path, options):
+    with pytest.raises(ValueError, match="does not call super.*compute_loss.*`task_loss` or `compute_loss_func`"):
+        make(OwnLoss, tmp_path, **options).train()
+    trainer = make(OwnLoss, tmp_path, loss="ce")
+    trainer.train()
+    assert trainer.state.global_step == 6
+
+
+def test_an_evaluation_of_ones_own_does_not_leave_the_rule_without_figures(tmp_path):
+    trainer = make(OwnEvaluation, tmp_path, energy_weight=None, eval_strategy="epoch")
+    with pytest.raises(ValueError, match="did not measure the energy's alignment, .*`prediction_step`"):
+        trainer.train()
+    make(OwnEvaluation, tmp_path, energy_weight=1.0, eval_strategy="epoch").train()
 
 
 def test_a_trainer_that_is_given_up_leaves_memory_at_once(tmp_path):

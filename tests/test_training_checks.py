@@ -192,19 +192,44 @@ def test_a_task_net_that_is_not_multi_label_is_refused(tmp_path):
     assert net.config.problem_type == "multi_label_classification"
 
 
-@pytest.mark.parametrize("loss", ["nce", "ce"])
+@pytest.mark.parametrize("wrap", [lambda table: table, TensorRows, list], ids=["plain", "tensors", "rows"])
+@pytest.mark.parametrize("part", RUN)
 @pytest.mark.parametrize(
-    "labels, shape",
-    [(lambda y: y[:, :4], r"\(16, 4\)"), (lambda y: y[:, 0], r"\(16,\)"), (lambda y: y[..., None], None)],
+    ("labels", "found"),
+    [
+        (lambda y: y[:, :4], "has 4 values; expected 6, one 0 or 1 .* Write ids of labels as such a vector"),
+        (lambda y: y[:, 0], "has one number; expected 6, .* use the Trainer of transformers"),
+        (lambda y: 2 * y[:, 0] + 1, "has one number; expected 6"),
+    ],
+    ids=["four", "one", "class"],
 )
-def test_labels_of_another_shape_than_the_logits_are_refused_at_the_first_step(tmp_path, loss, labels, shape):
-    rows = TensorRows(tiny_run.table(48))
-    rows.dense["labels"] = labels(rows.dense["labels"])
-    trainer, nets = tiny_run.make(tmp_path, loss, rows=rows)
+def test_labels_that_are_no_sets_are_refused_at_the_start(tmp_path, part, wrap, labels, found):
+    right = tiny_run.table(48)
+    wrong = right.remove_columns("labels").add_column("labels", labels(np.array(right["labels"][:])).tolist())
+    sets = {name: wrap(right) for name in RUN} | {part: wrap(wrong)}
+    with pytest.raises(ValueError, match=f"A row of `labels` of `{part}` {found}"):
+        SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), **sets)
+
+
+@pytest.mark.parametrize("loss", ["nce", "ce"])
+def test_labels_of_another_shape_than_the_logits_are_refused_at_the_first_step(tmp_path, loss):
+    def four(rows):
+        return {"features": torch.tensor([row["features"] for row in rows]), "labels": torch.zeros(len(rows), 4)}
+
+    nets, rows = tiny_run.model(), list(tiny_run.table(48))
+    trainer = SealTrainer(nets, tiny_run.arguments(tmp_path, loss=loss), data_collator=four, train_dataset=rows)
     before = tiny_run.parameters(nets)
-    with pytest.raises(ValueError, match=rf"logits have shape \(16, 6\) and `labels` have shape {shape or ''}"):
+    with pytest.raises(ValueError, match=r"logits have shape \(16, 6\) and `labels` have shape \(16, 4\)"):
         trainer.train()
     assert torch.equal(tiny_run.parameters(nets), before)
+
+
+def test_a_task_net_whose_outputs_have_no_names_is_refused(tmp_path):
+    net = AutoModelForSequenceClassification.from_config(tiny_config("bert"))
+    net.config.return_dict = False
+    for loss in ("ce", "nce"):
+        with pytest.raises(ValueError, match="config.return_dict is False, .*return_dict=True"):
+            SealTrainer(net, tiny_run.arguments(tmp_path, loss=loss))
 
 
 # --- data ------------------------------------------------------------------------------------------------------------

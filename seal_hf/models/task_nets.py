@@ -9,11 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedModel
+from transformers.utils import logging
 
 from ..adapters import LIBRARIES, library_of
 from ..nets.encoders import encoder_options, pool
 from ..nets.image_features import blank_images, reads_images, shared_size
 from ..utils.modules import evaluating, without_wrapper
+
+logger = logging.get_logger(__name__)
 
 
 def check_is_pretrained_model(task_net: Any, built_by: str) -> None:
@@ -27,9 +30,19 @@ def check_is_pretrained_model(task_net: Any, built_by: str) -> None:
     )
 
 
+def check_outputs_are_named(task_net: PreTrainedModel) -> None:
+    """Raises ValueError for a net that gives plain tuples."""
+    if getattr(task_net.config, "return_dict", True) is False:
+        raise ValueError(
+            "The task-net's config.return_dict is False, so that its outputs have no names, such as `logits`. Load it "
+            "with from_pretrained(..., return_dict=True)."
+        )
+
+
 def check_num_labels(task_net: PreTrainedModel, inputs: Mapping[str, Tensor] | None, dim: int) -> None:
     """Raises ValueError if the outputs lack logits, or if their number of labels, in dimension `dim`, differs from the
     config's."""
+    check_outputs_are_named(task_net)
     outputs, name, said = probed(task_net, task_net, inputs), type(task_net).__name__, task_net.config.num_labels
     if outputs is None:
         return
@@ -131,6 +144,12 @@ def encoder_for(task_net: PreTrainedModel, mode: str) -> PreTrainedModel | None:
         )
     _check_copied(encoder, name)
     encoder.zero_grad()
+    frozen = sum(not parameter.requires_grad for parameter in encoder.parameters())
+    if library is None and frozen:
+        logger.warning(
+            f"{frozen} tensors of the encoder are frozen in the task-net, but not in the loss-net's copy of it. Freeze "
+            "them there too, in `loss_net.encoder`, or use loss_net_encoder='shared'."
+        )
     return encoder.float().requires_grad_(True)
 
 

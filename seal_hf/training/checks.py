@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -17,7 +18,9 @@ from ..adapters import LossAdapter, check_adapters, library_of
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.images import ImageRows
 from ..implicit.checks import check_hypergradient
+from ..models.task_nets import check_outputs_are_named
 from ..nets.encoders import MLPEncoder
+from ..nets.image_features import reads_images
 from ..saving.export import saves_merged
 from ..second_net.loss_net import LossNet
 from ..spaces import SPACES, OutputSpace
@@ -25,11 +28,13 @@ from ..utils.messages import closest, did_you_mean
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
 from .decisions import check_decoder
 from .launchers import check_launched_net, check_launcher
+from .meters import Meters
 from .quantised import check_quantised_run
 from .samplers import WindowRepeatSampler, has_few_labels
 from .task_nets import check_feature_size, given_loss_net
 
 logger = logging.get_logger(__name__)
+HIDDEN_STATES = "output_hidden_states"
 LOOKED_AT = 1000  # rows checked of a data set that is not TensorRows
 
 
@@ -94,7 +99,10 @@ def check_repeats(args: SealTrainingArguments, train_dataset: Any) -> None:
 
 
 def check_saving(args: SealTrainingArguments) -> None:
-    """Raises ValueError for a checkpoint on SIGTERM, which transformers 5 writes in the middle of a step."""
+    """Raises ValueError for a checkpoint on SIGTERM, which transformers 5 writes in the middle of a step, and for
+    weights that are pickles, an option of transformers 4."""
+    if not vars(args).get("save_safetensors", True):
+        raise ValueError("`save_safetensors` is False, but saved nets are read as safetensors alone. Leave it out.")
     if vars(args).get("enable_jit_checkpoint"):
         raise ValueError(
             "`enable_jit_checkpoint` is True, but it saves between the updates of loss-net and task-net, where no run "
@@ -141,6 +149,7 @@ def check_task_net(model: PreTrainedModel, space: OutputSpace) -> None:
             "tp_plan, device_mesh or distributed_config, and let the launcher shard it (FSDP2)."
         )
     check_adapters(model)
+    check_outputs_are_named(model)
     found = model.config.problem_type
     if found != space.problem_type:
         raise ValueError(
@@ -182,6 +191,7 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
             "labels."
         )
     check_feature_size(loss_net, model)
+    check_hidden_states(loss_net, model)
     if args.loss_net_gradient_checkpointing and not getattr(loss_net.encoder, "supports_gradient_checkpointing", False):
         encoder = "no encoder of its own" if loss_net.encoder is None else type(loss_net.encoder).__name__
         raise ValueError(
@@ -196,13 +206,25 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
         )
 
 
+def check_hidden_states(loss_net: LossNet, model: PreTrainedModel) -> None:
+    """Raises ValueError if the loss-net shares features of a task-net that gives no hidden states."""
+    known = inspect.signature(model.forward).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    if loss_net.config.encoder_mode != "shared" or reads_images(model) or takes_any or HIDDEN_STATES in known:
+        return
+    raise ValueError(
+        f"`loss_net_encoder` is 'shared', but `{type(model).__name__}.forward` does not take `{HIDDEN_STATES}`. Let it "
+        "take that, and return `hidden_states`; or use 'separate'."
+    )
+
+
 def check_begun(learner: object, args: SealTrainingArguments, callbacks: Iterable) -> None:
     """Raises ValueError in a step if a subclass skipped the trainer's start of the run or its order of rows."""
     if learner is None and args.energy_loss != CROSS_ENTROPY:
         raise ValueError(
-            f"energy_loss={args.energy_loss!r}, but the loss-net has no learner. `create_scheduler` makes it, and a "
-            "subclass overrides that, or `create_optimizer_and_scheduler`. Call super().create_scheduler(...) there; "
-            "pass your own schedule as `optimizers=(optimizer, scheduler)`."
+            f"energy_loss={args.energy_loss!r}, but the loss-net has no learner, which `create_scheduler` makes. Call "
+            "`train`, if no run has begun. Else a subclass overrides that, or `create_optimizer_and_scheduler`: call "
+            "super().create_scheduler(...) there; pass your own schedule as `optimizers=(optimizer, scheduler)`."
         )
     if args.batch_repeats > 1 and not any(
         isinstance(getattr(callback, "told", None), WindowRepeatSampler) for callback in callbacks
@@ -210,6 +232,16 @@ def check_begun(learner: object, args: SealTrainingArguments, callbacks: Iterabl
         raise ValueError(
             f"`batch_repeats` is {args.batch_repeats}, but your own `get_train_dataloader` or `_get_train_sampler` "
             "does not repeat batches. Leave one of them out."
+        )
+
+
+def check_computed(learner: object, meters: Meters) -> None:
+    """Raises ValueError after a step if a subclass computed a loss of its own, in which the energy has no place."""
+    if learner is not None and "task_loss" not in meters:
+        raise ValueError(
+            "A subclass overrides `compute_loss` and does not call super().compute_loss(...), so that the energy does "
+            "not reach the task-net. Call it, and add to its loss; or pass your own loss as `task_loss` or "
+            "`compute_loss_func`; or train without a loss-net (energy_loss='ce')."
         )
 
 
@@ -317,7 +349,7 @@ def check_label_values(space: OutputSpace, **datasets: Any) -> None:
         ValueError: a value that is not a label of this space; names the data set.
     """
     for name, dataset in each_dataset(datasets):
-        for labels in _labels(dataset):
+        for labels in label_values(dataset):
             try:
                 values = torch.as_tensor(labels)
             except (TypeError, ValueError) as error:
@@ -337,7 +369,7 @@ def each_dataset(datasets: Mapping) -> Iterator[tuple[str, object]]:
             yield name, dataset
 
 
-def _labels(dataset: Any) -> Iterator[Any]:
+def label_values(dataset: Any) -> Iterator[Any]:
     """Tensors of many rows, or the raw labels of each row."""
     if isinstance(dataset, TensorRows):
         if "labels" in dataset.dense:

@@ -155,9 +155,19 @@ class EnergyWeight:
             return REWARD_SHARE
         return BLIND_SHARE if self.args.eval_strategy == "no" else ruled_share(log_history, self.prefix)
 
-    def evaluated(self) -> None:
-        """Called after an evaluation: the share is computed anew."""
+    def evaluated(self, metrics: Mapping[str, float], in_training: bool) -> None:
+        """Called after an evaluation: the share is computed anew.
+
+        Raises:
+            ValueError: the rule chooses λ1, but the evaluation did not measure what it reads.
+        """
         self._share = None
+        counts = in_training and self.ruled and f"{self.prefix}loss" in metrics
+        if counts and f"{self.prefix}{ALIGNMENT}" not in metrics:
+            raise ValueError(
+                "This evaluation did not measure the energy's alignment, by which λ1 is chosen: a subclass overrides "
+                "`prediction_step` or `compute_loss`. Call super()'s there, or set `energy_weight`."
+            )
 
     def weigh(
         self, weight: float, term: Tensor, task_loss: Tensor, logits: Tensor, beside: Sequence[Tensor] = ()

@@ -3,19 +3,23 @@ read, pixels of another scale than the saved net will read."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import torch
 from datasets import Dataset
 from transformers import DataCollatorWithPadding, DefaultDataCollator, default_data_collator
 
+from ..data.tensors.collators import TensorRows
 from ..data.tensors.crops import MaskRows, pixel_scaling
 from ..data.tensors.images import ImageRows
 from ..models.images import reading
 from ..nets.image_features import PIXELS
+from ..spaces import MultiLabelSpace
 from ..utils.modules import in_evaluation
-from .checks import LOOKED_AT, check_label_values, each_dataset
+from .checks import LOOKED_AT, check_label_values, each_dataset, label_values
 
 RAW = {"text": "tokenize(data.train, tokenizer)", "words": "tokenize_words(data.train, tokenizer)"}  # column -> how
 REMEDIES = {
@@ -25,10 +29,11 @@ REMEDIES = {
 
 
 def check_rows(trainer: Any) -> None:
-    """Raises ValueError for texts that are not tokenized, for labels outside the trainer's space, for rows of different
-    lengths that its collator does not pad, for images that its task-net does not read, and for pixels of another scale
-    than its image processor's."""
+    """Raises ValueError for texts that are not tokenized, for label sets that are no vectors of L numbers, for labels
+    outside the trainer's space, for rows of different lengths that its collator does not pad, for images that its
+    task-net does not read, and for pixels of another scale than its image processor's."""
     check_inputs(trainer)
+    check_width(trainer)
     check_label_values(trainer.space, train_dataset=trainer.train_dataset, eval_dataset=trainer.eval_dataset)
     check_padding(trainer)
     check_images(trainer)
@@ -49,6 +54,32 @@ def check_inputs(trainer: Any) -> None:
             raise ValueError(
                 f"`{split}` has the column `{found}`, but not `{name}`, which the task-net reads. Encode it: "
                 f"{RAW[found]}."
+            )
+
+
+def check_width(trainer: Any) -> None:
+    """Raises ValueError if the first label set of a data set is not a vector of L numbers."""
+    if not isinstance(trainer.space, MultiLabelSpace):
+        return
+    size = trainer.model.config.num_labels
+    for name, dataset in each_dataset({"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}):
+        for labels in islice(label_values(dataset), 1):
+            try:
+                shape = tuple(torch.as_tensor(labels).shape)
+            except (TypeError, ValueError):  # no numbers: `check_label_values` says so
+                continue
+            shape = shape[1:] if isinstance(dataset, TensorRows) else shape
+            if shape == (size,):
+                continue
+            found = {0: "one number", 1: f"{math.prod(shape)} values"}.get(len(shape), f"values of shape {shape}")
+            hint = (
+                "Write ids of labels as such a vector."
+                if shape
+                else "For one class or one target per row, use the Trainer of transformers."
+            )
+            raise ValueError(
+                f"A row of `labels` of `{name}` has {found}; expected {size}, one 0 or 1 for each label "
+                f"(config.num_labels). {hint}"
             )
 
 
