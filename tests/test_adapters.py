@@ -2,6 +2,7 @@
 was not interrupted, plain transformers on the merged weights."""
 
 import copy
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 import adapter_script
 import pytest
 import torch
+from safetensors.torch import load_file
 from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, AutoModelForSequenceClassification
 
@@ -449,3 +451,27 @@ def test_two_processes_end_where_one_does(mode, base, tmp_path):
         assert two.keys() == one.keys()
         for name, value in one.items():
             torch.testing.assert_close(two[name], value, atol=5e-6, rtol=0, msg=name)  # Adam enlarges last digits
+
+
+def test_a_fixed_loss_net_draws_no_dropout_in_the_base_of_a_task_net_that_trains(mode, tmp_path):
+    torch.manual_seed(0)
+    AutoModel.from_config(tiny_config("bert", hidden_dropout_prob=0.5)).save_pretrained(tmp_path)
+    seal, inputs = nets(tmp_path, mode), tiny_inputs("bert")
+    with torch.no_grad():
+        expected = seal.eval().loss_net.encode(inputs)
+        seal.task_net.train()
+        assert torch.equal(seal.loss_net.encode(inputs), expected)
+        assert all(module.training for module in seal.task_net.modules() if isinstance(module, torch.nn.Dropout))
+        seal.loss_net.train()
+        assert not torch.equal(seal.loss_net.encode(inputs), expected)
+
+
+def test_a_base_whose_index_names_other_files_than_safetensors_is_refused(mode, base, tmp_path):
+    nets(base, mode).save_pretrained(tmp_path / "saved", adapter_export="adapter")
+    weights = load_file(base / "model.safetensors")
+    (base / "model.safetensors").unlink()
+    torch.save(weights, base / "a.bin")
+    index = {"metadata": {}, "weight_map": dict.fromkeys(weights, "a.bin")}
+    (base / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ValueError, match="names 'a.bin'; expected .safetensors files beside it"):
+        SealForMultiLabel.from_pretrained(tmp_path / "saved")

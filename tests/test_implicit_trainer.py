@@ -10,9 +10,21 @@ import tiny_tags
 import torch
 from accelerate.utils import DistributedType
 from tiny_models import tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
-from transformers import AutoModelForSequenceClassification, SegformerConfig, SegformerForSemanticSegmentation
+from transformers import (
+    AutoModelForSequenceClassification,
+    SegformerConfig,
+    SegformerForSemanticSegmentation,
+    TrainerCallback,
+)
 
-from seal_hf import MaskRows, SealForMultiLabel, SealForSegmentation, SealTrainer, SealTrainingArguments, tokenize
+from seal_hf import (
+    MaskRows,
+    SealForMultiLabel,
+    SealForSegmentation,
+    SealTrainer,
+    SealTrainingArguments,
+    tokenize,
+)
 from seal_hf.extensions import implicit_gradients
 from seal_hf.implicit import checks
 from seal_hf.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient, flatten
@@ -348,3 +360,29 @@ def test_finite_differences_of_a_task_net_with_relus_are_warned_of(tmp_path, mon
     nets.task_net.classifier = torch.nn.Sequential(nets.task_net.classifier, torch.nn.ReLU())
     tiny_run.make(tmp_path, nets=nets, **options)
     assert len(messages) == 1 and "double_backward" in messages[0]
+
+
+class Reseed(TrainerCallback):
+    def __init__(self, seed):
+        self.seed = seed
+
+    def on_step_begin(self, *args, **kwargs):
+        torch.manual_seed(self.seed)
+
+
+@pytest.mark.parametrize("method", ["neumann", "unrolled"])
+def test_dropout_of_the_loss_net_does_not_move_the_directions(tmp_path, monkeypatch, method):
+    """Its own forward draws another mask, so that its step is another one."""
+    solve, seen, ends = Hypergradient.adjoints, [], []
+    noting = lambda *args: [seen.append(solve(*args)), seen[-1]][1]  # noqa: E731
+    monkeypatch.setattr(Hypergradient, "adjoints", noting)
+    for seed in (1, 2):
+        nets = tiny_run.model(dropout=0.5)
+        for module in nets.task_net.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        options = dict(loss="regression", hypergradient=method, hypergradient_terms=3, max_steps=1)
+        tiny_run.make(tmp_path, nets=nets, callbacks=[Reseed(seed)], **options)[0].train()
+        ends.append(torch.cat([p.detach().flatten() for p in nets.loss_net.parameters()]))
+    assert all(torch.equal(a, b) for a, b in zip(*(found.directions for found in seen), strict=True))
+    assert not torch.equal(*ends)

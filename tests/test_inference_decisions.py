@@ -225,3 +225,9 @@ def test_the_score_of_a_row_sums_to_the_ratio_and_varies_as_the_jackknife():
     ]
     jackknife = math.sqrt((len(gold) - 1) * np.var(left_out))
     assert scores.std(ddof=1) / math.sqrt(len(gold)) == pytest.approx(jackknife, rel=0.01)
+
+
+def test_folds_of_sorted_rows_are_alike():
+    """Rows of one label often lie together; no fold may hold all of them."""
+    first = np.arange(100) < 20
+    assert all(0 < first[decided].sum() < 20 for _, decided in folds(100))

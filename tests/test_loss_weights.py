@@ -9,12 +9,13 @@ import torch.nn.functional as F
 from datasets import Dataset
 from sklearn.utils.class_weight import compute_class_weight
 
-from seal_hf import SealTrainer, TensorRows, load_multilabel
+from seal_hf import MultiLabelSpace, SealTrainer, TensorRows, load_multilabel
 from seal_hf.data import DataError
 from seal_hf.spaces import BinaryMaskSpace, TagSequenceSpace
 from seal_hf.structures.crf import CRF
 from seal_hf.task_losses import TAG_TASK_LOSSES, TASK_LOSSES
 from seal_hf.task_losses.own import OwnTaskLoss
+from seal_hf.training.label_parts import AT_ONCE, label_parts
 
 NAMES = list("abcdef")
 TABLE = tiny_run.table().with_format("torch")
@@ -249,3 +250,18 @@ def test_an_own_loss_of_another_shape_names_both(tmp_path):
     made, _ = trainer(tmp_path, with_weights(ROW_WEIGHTS), compute_loss_func=by_batch)
     with pytest.raises(ValueError, match="column `sample_weight`, but `compute_loss_func` gives one number"):
         made.train()
+
+
+@pytest.mark.parametrize("kind", ["tensors", "ids", "data set"])
+def test_balanced_weights_count_the_rows_of_every_part(kind):
+    """The first part lacks what the others have."""
+    labels = (torch.rand(2 * AT_ONCE + 7, 3, generator=torch.Generator().manual_seed(0)) < 0.3).float()
+    labels[:AT_ONCE] = torch.tensor([1.0, 0, 0])
+    if kind == "ids":
+        ids = [row.nonzero().flatten().tolist() for row in labels]
+        rows = TensorRows(Dataset.from_dict({"labels": ids}), multi_hot={"labels": 3})
+    else:
+        rows = Dataset.from_dict({"labels": labels.numpy()})
+        rows = TensorRows(rows) if kind == "tensors" else rows
+    found = MultiLabelSpace().balance(label_parts(rows)).numpy()
+    np.testing.assert_allclose(found, ((labels == 0).sum(0) / (labels == 1).sum(0)).numpy(), rtol=1e-6)

@@ -2,12 +2,14 @@
 
 import pytest
 import torch
+from datasets import Dataset
 from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_features, tiny_texts, tiny_tokenizer
 from transformers import AutoModel
 
-from seal_hf import SealForMultiLabel, SealTrainer, tokenize
+from seal_hf import SealForMultiLabel, SealTrainer, TensorRows, tokenize
 from seal_hf.nets import feature_cache as cache
 from seal_hf.nets.encoders import pool
+from seal_hf.nets.feature_cache import cached_features
 
 
 @pytest.fixture
@@ -132,3 +134,13 @@ def test_what_has_no_frozen_encoder_is_refused(encoder, tmp_path):
         SealTrainer(args=args, model_init=lambda: seal, train_dataset=rows())
     with pytest.raises(ValueError, match="needs TensorRows, but `train_dataset` is a Dataset"):
         SealTrainer(seal, args, train_dataset=tiny_features(8))
+
+
+def test_the_same_tokens_in_other_texts_are_other_rows(tmp_path):
+    torch.manual_seed(0)
+    encoder, features = AutoModel.from_config(tiny_config("bert")), []
+    for texts in ([[4, 5, 6], [7]], [[4], [5, 6, 7]]):
+        columns = {"input_ids": texts, "attention_mask": [[1] * len(ids) for ids in texts]}
+        rows = TensorRows(Dataset.from_dict(columns), padding={"input_ids": 0, "attention_mask": 0})
+        features.append(cached_features(encoder, rows, tmp_path))
+    assert not torch.allclose(*features)

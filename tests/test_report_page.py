@@ -13,6 +13,7 @@ from seal_hf import SealTrainer
 from seal_hf.cli import report
 from seal_hf.cli.train import mlc
 from seal_hf.reports.page import Number, Page, Section, Table, render
+from seal_hf.reports.page.collect import command_of
 from seal_hf.reports.page.curves import MOST_POINTS, training_section
 from seal_hf.reports.page.plots import COLOURS, lines, points
 
@@ -261,3 +262,9 @@ def test_a_page_opens_in_a_browser_without_an_error(finished, tmp_path):
     page = page_of(finished)
     inside, sections, plots = in_browser(page, script, tmp_path).split(",")
     assert inside == "true" and int(sections) == len(Reader(page).sections) and int(plots) == page.count("<svg") > 8
+
+
+def test_the_command_has_no_token():
+    words = "train mlc --hub_token secret --push_to_hub_token=secret --hub-token secret --seed 3".split()
+    command = command_of(words)
+    assert "secret" not in command and command.endswith("--seed 3") and command.count("token") == 3

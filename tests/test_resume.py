@@ -2,6 +2,8 @@
 
 import copy
 import json
+import os
+import pickle
 import shutil
 
 import pytest
@@ -296,3 +298,22 @@ def test_after_a_nan_the_last_good_checkpoint_is_whole_and_resumes(tmp_path, los
     trainer, nets = make()
     trainer.train(resume_from_checkpoint=True)
     assert trainer.state.global_step == 6 and torch.equal(tiny_run.parameters(nets), expected)
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.makedirs, (os.environ["BOMB"],)
+
+
+@pytest.mark.parametrize("file, loss", [("learner.pt", "nce"), ("cost_augmented.pt", "infnet_plus")])
+def test_the_state_of_a_second_net_is_never_unpickled(file, loss, tmp_path, monkeypatch):
+    """A checkpoint may come from the Hub, where `--hub_strategy checkpoint` puts it."""
+    monkeypatch.setenv("BOMB", str(tmp_path / "exploded"))
+    options = dict(loss=loss, max_steps=2, save_strategy="steps", save_steps=1)
+    tiny_run.run(tmp_path / "run", **options)
+    folder = tmp_path / "run" / "checkpoint-1"
+    torch.save({"optimizer": Bomb()}, folder / "_loss_net" / file)
+    mark_complete(folder)
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
+        tiny_run.run(tmp_path / "run", resume=str(folder), **options)
+    assert not (tmp_path / "exploded").exists()

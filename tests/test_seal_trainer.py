@@ -1,12 +1,16 @@
 """What SealTrainer does beside training: forwards per step, gradients, logs, the best checkpoint, new starts."""
 
+import itertools
+
 import pytest
 import tiny_run
 import torch
 from losses import LOSSES_OF_ENERGIES
+from safetensors.torch import load_file
 from transformers import TrainerCallback
 
-from seal_hf import SealForMultiLabel, SealTrainer, TensorRows
+from seal_hf import SealForMultiLabel, SealTrainer, TensorRows, load_energy_network
+from seal_hf.energy_losses import NCE
 from seal_hf.saving import load_loss_net, take_loss_net
 from seal_hf.training.checks import check_was_trained
 
@@ -394,3 +398,46 @@ def test_an_evaluation_with_the_prefix_train_takes_nothing_from_the_log(tmp_path
     trainer.train()
     logged = [(entry["loss"], entry["task_loss"]) for entry in trainer.state.log_history if "task_loss" in entry]
     assert len(logged) == 3 and all(loss == pytest.approx(task_loss, rel=1e-4) for loss, task_loss in logged)
+
+
+def test_samples_are_new_in_every_step_update_and_micro_batch_and_with_every_seed(tmp_path, monkeypatch):
+    """Drawn at logits of 0, so that they differ by their noise alone."""
+    draw, seen = NCE.draw, []
+    fair = lambda loss, space, logits, *rest: [seen.append(draw(loss, space, 0 * logits, *rest)), seen[-1]][1]  # noqa: E731
+    monkeypatch.setattr(NCE, "draw", fair)
+    for seed in (0, 1):
+        options = dict(batch=8, accumulation=2, loss_net_steps=2, max_steps=2, seed=seed)
+        tiny_run.make(tmp_path, **options)[0].train()
+    assert len(seen) == 2 * 2 * 2 * 2 and not any(torch.equal(a, b) for a, b in itertools.combinations(seen, 2))
+
+
+def test_a_loss_net_alone_is_read_from_safetensors_only(tmp_path):
+    nets = tiny_run.model()
+    nets.save_pretrained(tmp_path)
+    folder = tmp_path / "_loss_net"
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    for load in (lambda: load_loss_net(tmp_path, nets.task_net), lambda: load_energy_network(folder)):
+        with pytest.raises(OSError, match="model.safetensors"):
+            load()
+
+
+def test_the_loss_nets_optimizer_has_the_arguments_of_adam_and_its_own_decay(tmp_path):
+    options = dict(adam_beta1=0.5, adam_beta2=0.75, adam_epsilon=1e-3, loss_net_weight_decay=0.2, weight_decay=0.1)
+    trainer, _ = tiny_run.make(tmp_path, max_steps=1, rows=TensorRows(tiny_run.table(16)), **options)
+    trainer.train()
+    for group in trainer.learner.optimizer.param_groups:
+        assert group["betas"] == (0.5, 0.75) and group["eps"] == 1e-3 and group["weight_decay"] == 0.2
+
+
+def test_an_interrupted_step_leaves_no_outputs_for_the_next_evaluation(tmp_path, monkeypatch):
+    trainer, _ = tiny_run.make(tmp_path)
+    expected = trainer.evaluate()["eval_loss"]
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("seal_hf.trainer.LossNetPhase.__call__", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    assert trainer.evaluate()["eval_loss"] == expected

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seal_hf.second_net.optimizer import RowAdamW, clip_grad_norm
+from seal_hf.second_net.optimizer import ROWS_AT_ONCE, RowAdamW, clip_grad_norm
 
 L = 12
 
@@ -75,3 +75,17 @@ def test_a_table_may_change_between_sparse_and_dense_gradients():
         for optimizer in optimizers:
             optimizer.step()
     torch.testing.assert_close(row_wise, stock)
+
+
+def test_many_rows_move_as_under_adamw():
+    rows = torch.arange(0, 4 * ROWS_AT_ONCE, 2)  # twice as many as are updated at once, in a table of twice as many
+    start = torch.randn(4 * ROWS_AT_ONCE, 3, generator=torch.Generator().manual_seed(0))
+    table, alone = torch.nn.Parameter(start.clone()), torch.nn.Parameter(start[rows].clone())
+    optimizers = [RowAdamW([table], lr=0.1, weight_decay=0.3), torch.optim.AdamW([alone], lr=0.1, weight_decay=0.3)]
+    for step in range(3):
+        alone.grad = torch.randn(alone.shape, generator=torch.Generator().manual_seed(step))
+        table.grad = torch.sparse_coo_tensor(rows.unsqueeze(0), alone.grad, table.shape, check_invariants=True)
+        for optimizer in optimizers:
+            optimizer.step()
+    torch.testing.assert_close(table[rows], alone)
+    assert torch.equal(table[rows + 1], start[rows + 1])

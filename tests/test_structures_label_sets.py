@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from seal_hf import ENERGY_LOSSES, LabelSets, LossNet, LossNetConfig, MultiLabelEnergy, MultiLabelSpace
 from seal_hf.energies import energies_of
 from seal_hf.structures.label_sets import (
+    AT_ONCE,
     concatenate,
     dot,
     from_dense,
@@ -380,3 +381,15 @@ def test_no_tensor_has_a_batch_times_samples_times_labels(loss):
         energy_loss.task_term(energy(features, space.output(logits))).backward()
     assert candidates.y.shape == (batch, num_samples + 2, num_labels) and logits.grad.any()
     assert largest.elements <= max(batch, size) * num_labels
+
+
+def test_a_cut_output_counts_the_mass_of_all_labels():
+    """Against the sum over all labels; most of the mass is in the second part."""
+    size = AT_ONCE + 1000
+    p = torch.full((1, size), 1e-4)
+    p[:, AT_ONCE:] = 0.5 * torch.rand(1, 1000, generator=torch.Generator().manual_seed(0))
+    found = truncate(torch.logit(p), 0.9, size)
+    ordered = p[0].sort(descending=True).values
+    kept = int((ordered.double().cumsum(0) - ordered < 0.9 * p.double().sum()).sum())
+    assert abs(int((found.to_dense() > 0).sum()) - kept) <= 1  # the last one, by rounding
+    torch.testing.assert_close(found.dropped, p.sum(1) - found.to_dense()[0].sum(1), rtol=1e-3, atol=1e-3)

@@ -105,8 +105,9 @@ def test_transitions_get_a_gradient_once_in_a_step(tmp_path, folder, options):
     assert set(counts.values()) == {2}
 
 
-@pytest.mark.parametrize("crf", [True, False])
-@pytest.mark.parametrize("loss", LOSSES_OF_ENERGIES)
+@pytest.mark.parametrize(
+    ("loss", "crf"), [*((loss, True) for loss in LOSSES_OF_ENERGIES), ("nce", False), ("margin", False)]
+)
 def test_candidates_of_constrained_decoding_are_within_the_scheme(tmp_path, folder, loss, crf):
     """Of every loss, both nets learn; hard candidates are well-formed, and relaxed ones have no tag that cannot be."""
     both, rows = tiny_tags.nets("bert", folder, "shared", crf=crf)

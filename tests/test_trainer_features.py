@@ -4,11 +4,12 @@ independent run with a trial's values, and the trainer's own log against what a 
 import os
 import re
 import socket
+from types import SimpleNamespace
 
 import pytest
 import tiny_run
 import torch
-from transformers import EarlyStoppingCallback, TrainerCallback
+from transformers import EarlyStoppingCallback, TrainerCallback, TrainerState
 
 from seal_hf import SealForMultiLabel, SealTrainer, TensorRows
 from seal_hf.training.patience import Patience, without_gain
@@ -213,3 +214,12 @@ def test_trackio_has_the_scalars_of_both_nets_and_nobody_else(tmp_path, monkeypa
     written = {(tag, row["train/global_step"]): value for row in rows for tag, value in row.items()}
     expected = logged(trainer)
     assert {key: written.get(key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("threshold, count", [(0.0, 0), (0.1, 3)])
+def test_a_gain_below_the_threshold_of_early_stopping_is_none(threshold, count):
+    args = SimpleNamespace(metric_for_best_model="f1", greater_is_better=True, process_index=0)
+    state = TrainerState(epoch=4, num_train_epochs=9, log_history=[{"eval_f1": v} for v in (0.5, 0.55, 0.6, 0.65)])
+    patience = Patience(3, early_stopping_threshold=threshold)
+    patience.check_metric_value(args, state, None, 0.65)
+    assert patience.early_stopping_patience_counter == count

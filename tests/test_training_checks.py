@@ -2,6 +2,7 @@
 Nothing is trained or written then."""
 
 from contextlib import nullcontext
+from dataclasses import fields
 from types import SimpleNamespace
 
 import numpy as np
@@ -448,6 +449,13 @@ def test_adapters_that_would_not_come_back_are_refused(tmp_path):
 def test_arguments_of_the_trainer_that_are_not_for_these_nets_are_refused(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         trainer_with(tmp_path, **options)
+
+
+def test_weights_that_are_pickles_are_refused(tmp_path):
+    if "save_safetensors" not in {field.name for field in fields(TrainingArguments)}:
+        pytest.skip("transformers 5 saves safetensors alone")
+    with pytest.raises(ValueError, match="`save_safetensors` is False, but saved nets are read as safetensors alone"):
+        trainer_with(tmp_path, save_safetensors=False)
 
 
 def test_two_ways_to_read_logits_are_refused(tmp_path):

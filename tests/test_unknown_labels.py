@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tiny_run
 import torch
-from datasets import Dataset
+from datasets import Dataset, concatenate_datasets
 from sklearn.metrics import average_precision_score, f1_score
 
 from seal_hf import (
@@ -21,6 +21,7 @@ from seal_hf import (
 )
 from seal_hf.data import DataError
 from seal_hf.data.inputs.features import ArffReader, find_arff
+from seal_hf.energy_losses import NCE
 from seal_hf.inference.decisions import LabelDecisions
 from seal_hf.inference.decoders import platt_scaling, tune_thresholds_per_label
 from seal_hf.metrics import example_f1, label_report, multilabel_metrics, tune_threshold
@@ -32,10 +33,10 @@ UNKNOWN = torch.rand(tiny_run.ROWS, tiny_run.LABELS, generator=GENERATOR) < 0.3
 UNKNOWN[3] = True  # a row of which nothing is known
 
 
-def rows(value):
+def rows(value, unknown=UNKNOWN):
     """The tiny data set with `value` at the unknown labels."""
     table = tiny_run.table().with_format("torch")
-    labels = torch.where(UNKNOWN, value, table["labels"][:])
+    labels = torch.where(unknown, value, table["labels"][:])
     return Dataset.from_dict({"features": table["features"][:].numpy(), "labels": labels.numpy()})
 
 
@@ -280,3 +281,54 @@ def test_an_energy_network_on_its_own_refuses_them(tmp_path):
         EnergyTrainer(tiny_run.model().loss_net, args, train_dataset=both["known"], eval_dataset=both)
     left = rows(-1.0).filter(lambda row: min(row["labels"]) >= 0)  # as the message advises
     EnergyTrainer(tiny_run.model().loss_net, args, train_dataset=left)
+
+
+def test_labels_that_are_unknown_in_the_training_rows_alone_stay_so(tmp_path):
+    """The evaluation rows, which the trainer looks at later, have all labels."""
+    ends = []
+    for value in (-1.0, NAN):
+        trainer, nets = tiny_run.make(tmp_path, rows=TensorRows(rows(value)), max_steps=2)
+        trainer.eval_dataset = TensorRows(tiny_run.table())
+        trainer.train()
+        ends.append(tiny_run.parameters(nets))
+    assert torch.equal(*ends) and ends[0].isfinite().all()
+
+
+@pytest.mark.parametrize("method", ["evaluate", "predict"])
+def test_labels_that_are_unknown_in_another_data_set_alone_are_noticed_there(tmp_path, method):
+    """By a trainer whose own rows have all labels; a fresh one each time, since it remembers what it has seen."""
+    losses = []
+    for value in (-1.0, NAN):
+        trainer, _ = tiny_run.make(tmp_path)
+        if method == "evaluate":
+            losses.append(trainer.evaluate(TensorRows(rows(value)))["eval_loss"])
+        else:
+            losses.append(trainer.predict(TensorRows(rows(value))).metrics["test_loss"])
+    assert losses[0] == losses[1] and np.isfinite(losses).all()
+
+
+def test_micro_batches_hold_draws_of_their_own_at_unknown_labels(tmp_path, monkeypatch):
+    """A task-net of zeros draws each with probability one half; both updates of a step have the same draw."""
+    draw, seen = NCE.draw, []
+    noting = lambda loss, space, logits, gold, noise: [seen.append(gold), draw(loss, space, logits, gold, noise)][1]  # noqa: E731
+    monkeypatch.setattr(NCE, "draw", noting)
+    nets = tiny_run.model()
+    for parameter in nets.task_net.parameters():
+        parameter.data.zero_()
+    unknown = torch.ones_like(UNKNOWN)
+    unknown[:, 0] = False
+    options = dict(batch=16, accumulation=2, loss_net_steps=2, max_steps=2, learning_rate=0.0)
+    tiny_run.make(tmp_path, nets=nets, rows=TensorRows(rows(-1.0, unknown)), **options)[0].train()
+    held = [gold[:, 1:] for gold in seen]  # of step 1: update 1 of both micro-batches, update 2 of both; then step 2
+    assert len(held) == 8 and torch.equal(held[0], held[2]) and torch.equal(held[1], held[3])
+    assert not torch.equal(held[0], held[1]) and not torch.equal(held[0], held[4])
+
+
+def test_an_unknown_label_in_any_part_of_a_table_is_seen(tmp_path):
+    """A concatenated data set has its labels in several chunks."""
+    whole, part = tiny_run.table(), tiny_run.table().select(range(8))
+    labels = [[-1.0] * 3 + row[3:] for row in part["labels"]]
+    unknown = part.remove_columns("labels").add_column("labels", labels, feature=whole.features["labels"])
+    for order in ([unknown, whole], [whole, unknown]):
+        trainer, _ = tiny_run.make(tmp_path, rows=concatenate_datasets(order), max_steps=1)
+        assert trainer.space.unknown_labels
