@@ -130,6 +130,7 @@ class SealTrainer(StructuredTrainer):
     def training_step(self, model: nn.Module, inputs: dict[str, Tensor], num_items_in_batch: Any = None) -> Tensor:
         """On the first micro-batch of a window: loss-net phase. Then the Trainer's own step: task-net phase."""
         self.window.advance()
+        self.has_computed = False
         checks.check_begun(self.learner, self.args, self.callback_handler.callbacks)
         try:
             if self.window.is_first and self._is_loss_net_step:
@@ -139,7 +140,7 @@ class SealTrainer(StructuredTrainer):
                     self._pending = self.forwards.run_task_net(model, window[0])
                 self.loss_net_phase(window)
             loss = super().training_step(model, inputs, num_items_in_batch)
-            checks.check_computed(self.learner, self.meters)
+            checks.check_computed(self, model)
             return loss
         finally:
             self._pending = None  # also after an interrupted step: the next step or evaluation must not use it
@@ -164,6 +165,7 @@ class SealTrainer(StructuredTrainer):
             if not model.training:
                 self.forwards.meter_evaluation(outputs, inputs)
                 return (task_loss, ModelOutput(logits=outputs.logits)) if return_outputs else task_loss
+            self.has_computed = True
             loss = self.args.task_weight * task_loss
             if self.learner is not None:
                 loss = self._add_energy(loss, task_loss, outputs, inputs)
@@ -198,6 +200,7 @@ class SealTrainer(StructuredTrainer):
     phase: Any = None  # a [`LossNetPhase`] during a run
     extensions: list[Extension] = []
     _writes_card = False  # True after `fit_decisions`
+    has_computed = False  # True once `compute_loss` has run in this step
     given_decoder: str | None = None  # the decoder passed to `fit_decisions`
     alignment: Alignment  # of the current evaluation
     _pending: Any = None  # the task-net's outputs with gradients, between training_step and compute_loss

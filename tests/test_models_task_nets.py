@@ -14,6 +14,7 @@ from transformers import (
     AutoModelForTokenClassification,
     PretrainedConfig,
     PreTrainedModel,
+    RoFormerConfig,
     T5Config,
     T5ForTokenClassification,
     set_seed,
@@ -181,7 +182,7 @@ def test_the_loss_net_s_encoder_is_a_copy_that_trains(classifier, caplog):
     task_net.train()
     with caplog.at_level(logging.WARNING, "seal_hf"):
         loss_net = SealForMultiLabel.from_task_net(task_net).loss_net
-    assert "tensors of the encoder are frozen in the task-net, but not in the loss-net's copy of it" in caplog.text
+    assert "Tensors of the encoder that are frozen in the task-net, but not in the loss-net's copy" in caplog.text
     for name, value in loss_net.encoder.state_dict().items():
         own = task_net.base_model.state_dict()[name]
         assert torch.equal(value, own.float()) and value.data_ptr() != own.data_ptr()
@@ -210,10 +211,19 @@ def test_sizes_are_measured_where_the_config_does_not_say_them(tmp_path):
         SealTrainer(nn.Linear(3, 4), tiny_arguments(tmp_path, energy_loss="ce"))
 
 
+def test_what_a_class_freezes_itself_is_not_said(caplog):
+    sizes = dict(vocab_size=32, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+    task_net = AutoModelForSequenceClassification.from_config(RoFormerConfig(**sizes, **LABELLED))
+    assert any(not parameter.requires_grad for parameter in task_net.parameters())
+    with caplog.at_level(logging.WARNING, "seal_hf"):
+        SealForMultiLabel.from_task_net(task_net)
+    assert "frozen" not in caplog.text
+
+
 def test_a_shared_loss_net_needs_hidden_states(tmp_path):
     config = OwnConfig(num_labels=tiny_run.LABELS, hidden_size=12, problem_type="multi_label_classification")
     seal = SealForMultiLabel.from_task_net(NoStates(config), loss_net_encoder="shared")
-    with pytest.raises(ValueError, match="`NoStates.forward` does not take `output_hidden_states`. Let it take that"):
+    with pytest.raises(ValueError, match="`NoStates.forward` does not take `output_hidden_states`. Add that"):
         SealTrainer(seal, tiny_run.arguments(tmp_path, encoder="shared"))
 
 

@@ -137,6 +137,22 @@ def test_a_function_gets_words_and_tags():
             wrong(torch.tensor(wrong.codes([["a", "b", "c"]])), y, torch.ones(1, 3).bool())
 
 
+def test_equal_tags_of_the_same_words_are_asked_about_once_in_a_batch():
+    asked = []
+
+    def mine(words, tags):
+        asked.append((*words, *tags))
+        return float(words[0] == "a") / len(asked)
+
+    reward = TagFunctionReward(mine, ["x", "y"])
+    codes = torch.tensor(reward.codes([["a", "b", "a"], ["a", "b", "a"]]))
+    y = F.one_hot(torch.tensor([[[0, 0, 0]] * 2] * 2), 2)
+    mask = torch.tensor([[True, True, False], [False, True, True]])  # "a b" and "b a"
+    assert reward(codes, y, mask).tolist() == reward(codes, y, mask).tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    assert asked == [("a", "b", "x", "x"), ("b", "a", "x", "x")]
+    assert reward(codes.clone(), y, mask)[0, 0].item() == pytest.approx(1 / 3)  # another batch
+
+
 def test_a_file_of_rules(tmp_path):
     file = tmp_path / "rules.yaml"
     file.write_text("rules:\n- {words: '\\d+', are: d, weight: 2}\n- {once: [a, d]}\n- {order: [a, d]}\n")

@@ -198,7 +198,7 @@ def test_a_task_net_that_is_not_multi_label_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "found"),
     [
-        (lambda y: y[:, :4], "has 4 values; expected 6, one 0 or 1 .* Write ids of labels as such a vector"),
+        (lambda y: y[:, :4], "has 4 values; expected 6, one 0 or 1 .* Ids of labels must be written as such"),
         (lambda y: y[:, 0], "has one number; expected 6, .* use the Trainer of transformers"),
         (lambda y: 2 * y[:, 0] + 1, "has one number; expected 6"),
     ],
@@ -228,9 +228,27 @@ def test_labels_of_another_shape_than_the_logits_are_refused_at_the_first_step(t
 def test_a_task_net_whose_outputs_have_no_names_is_refused(tmp_path):
     net = AutoModelForSequenceClassification.from_config(tiny_config("bert"))
     net.config.return_dict = False
-    for loss in ("ce", "nce"):
-        with pytest.raises(ValueError, match="config.return_dict is False, .*return_dict=True"):
-            SealTrainer(net, tiny_run.arguments(tmp_path, loss=loss))
+    message = "BertForSequenceClassification returns tuple without `logits`. Load it with return_dict=True"
+    with pytest.raises(ValueError, match=message):
+        SealTrainer(net, tiny_run.arguments(tmp_path))
+    rows = tokenize(tiny_texts(16), tiny_tokenizer(), max_length=8)
+    with pytest.raises(ValueError, match=message):
+        SealTrainer(net, tiny_run.arguments(tmp_path, loss="ce"), train_dataset=rows).train()
+
+
+def test_a_collator_or_transform_of_ones_own_may_make_the_label_sets(tmp_path):
+    table = tiny_run.table(48)
+    labels = np.stack([np.array(table["labels"][:])] * 3, axis=1)  # of three annotators
+    wide = table.remove_columns("labels").add_column("labels", labels.tolist())
+
+    def majority(rows):
+        columns = {name: torch.tensor([row[name] for row in rows]) for name in ("features", "labels")}
+        return {"features": columns["features"], "labels": columns["labels"].mean(1).round()}
+
+    args = tiny_run.arguments(tmp_path, max_steps=1)
+    SealTrainer(tiny_run.model(), args, data_collator=majority, train_dataset=list(wide)).train()
+    changed = wide.with_transform(lambda rows: {**rows, "labels": [labels[0] for labels in rows["labels"]]})
+    SealTrainer(tiny_run.model(), args, train_dataset=changed).train()
 
 
 # --- data ------------------------------------------------------------------------------------------------------------

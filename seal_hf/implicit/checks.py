@@ -52,7 +52,8 @@ def check_hypergradient(
     if args.hypergradient_product == "forward_over_reverse" and args.device.type == "cuda" and _any(read, nn.RNNBase):
         raise ValueError(
             f"{what} CUDA has no forward-mode derivative of recurrent nets, which "
-            f"hypergradient_product={args.hypergradient_product!r} needs. Use 'double_backward'."
+            f"hypergradient_product={args.hypergradient_product!r} needs. Use 'double_backward'; or, if the energy has "
+            "none, hypergradient_parameters='head'."
         )
     if not exact and _any([loss_net.energy], RELUS):
         raise ValueError(

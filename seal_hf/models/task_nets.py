@@ -30,27 +30,24 @@ def check_is_pretrained_model(task_net: Any, built_by: str) -> None:
     )
 
 
-def check_outputs_are_named(task_net: PreTrainedModel) -> None:
-    """Raises ValueError for a net that gives plain tuples."""
-    if getattr(task_net.config, "return_dict", True) is False:
-        raise ValueError(
-            "The task-net's config.return_dict is False, so that its outputs have no names, such as `logits`. Load it "
-            "with from_pretrained(..., return_dict=True)."
-        )
+def check_has_logits(task_net: PreTrainedModel, outputs: Any) -> None:
+    """Raises ValueError for outputs without logits."""
+    if getattr(outputs, "logits", None) is not None:
+        return
+    found = f"{type(task_net).__name__} returns {type(outputs).__name__} without `logits`."
+    if isinstance(outputs, tuple):
+        raise ValueError(f"{found} Load it with return_dict=True, and without torchscript.")
+    raise ValueError(f"{found} Return a ModelOutput with `logits`.")
 
 
 def check_num_labels(task_net: PreTrainedModel, inputs: Mapping[str, Tensor] | None, dim: int) -> None:
     """Raises ValueError if the outputs lack logits, or if their number of labels, in dimension `dim`, differs from the
     config's."""
-    check_outputs_are_named(task_net)
     outputs, name, said = probed(task_net, task_net, inputs), type(task_net).__name__, task_net.config.num_labels
     if outputs is None:
         return
-    if (logits := getattr(outputs, "logits", None)) is None:
-        raise ValueError(
-            f"{name} returns {type(outputs).__name__} without `logits`. Return a ModelOutput with `logits`."
-        )
-    if (found := logits.shape[dim]) != said:
+    check_has_logits(task_net, outputs)
+    if (found := outputs.logits.shape[dim]) != said:
         raise ValueError(
             f"The logits of {name} have {found} labels, but its config.num_labels is {said}. Build it with "
             f"num_labels={found} in the config, and that many label names."
@@ -142,19 +139,23 @@ def encoder_for(task_net: PreTrainedModel, mode: str) -> PreTrainedModel | None:
             f"`loss_net_encoder` is 'separate', but AutoModel cannot load the encoder of {name} again. Register it: "
             f"AutoModel.register({type(encoder.config).__name__}, {type(encoder).__name__}); or use 'shared'."
         )
-    _check_copied(encoder, name)
+    fresh = _built_again(encoder, name)
     encoder.zero_grad()
-    frozen = sum(not parameter.requires_grad for parameter in encoder.parameters())
+    frozen = sum(
+        built.requires_grad and not parameter.requires_grad
+        for built, parameter in zip(fresh.parameters(), encoder.parameters(), strict=False)
+    )
     if library is None and frozen:
         logger.warning(
-            f"{frozen} tensors of the encoder are frozen in the task-net, but not in the loss-net's copy of it. Freeze "
-            "them there too, in `loss_net.encoder`, or use loss_net_encoder='shared'."
+            f"Tensors of the encoder that are frozen in the task-net, but not in the loss-net's copy of it: {frozen}. "
+            "Freeze them there too, in `loss_net.encoder`, or use loss_net_encoder='shared'."
         )
     return encoder.float().requires_grad_(True)
 
 
-def _check_copied(encoder: PreTrainedModel, name: str) -> None:
-    """Raises ValueError for an encoder that AutoModel cannot build again, or that reads more than the input."""
+def _built_again(encoder: PreTrainedModel, name: str) -> PreTrainedModel:
+    """The encoder as AutoModel builds it, without weights. Raises ValueError if it cannot, or if the encoder reads more
+    than the input."""
     refused = f"`loss_net_encoder` is 'separate', but the encoder of {name} "
     if getattr(encoder.config, "is_encoder_decoder", False):
         ids = torch.ones((1, 2), dtype=torch.long, device=encoder.device)
@@ -166,7 +167,7 @@ def _check_copied(encoder: PreTrainedModel, name: str) -> None:
     options = encoder_options(encoder.config)
     try:
         with torch.device("meta"):
-            AutoModel.from_config(AutoConfig.for_model(options.pop("model_type"), **options))
+            return AutoModel.from_config(AutoConfig.for_model(options.pop("model_type"), **options))
     except (TypeError, ValueError, KeyError) as error:
         raise ValueError(
             f"{refused}cannot be built again from its configuration ({error}). Use 'shared', or energy_loss='ce', "

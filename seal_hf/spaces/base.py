@@ -61,6 +61,11 @@ def mixed_logs(logs: Tensor, gold: Tensor, share: float) -> Tensor:
     return torch.where(gold > 0, torch.logaddexp(own, torch.full_like(own, math.log(share))), own)
 
 
+def all_counted(y: Tensor, size: int) -> Tensor:
+    """`size` for each row of y: (B, 1) in float32."""
+    return torch.full((len(y), 1), float(size), device=y.device)
+
+
 def balanced_weights(counts: Tensor) -> Tensor:
     """N / (C n_c) for n_c of N entries of class c, as in scikit-learn; 1 for a class without entries: (C,)."""
     return torch.where(counts > 0, counts.sum() / (len(counts) * counts.clamp_min(1)), torch.ones(()))
@@ -156,6 +161,9 @@ class OutputSpace(ABC):
     @abstractmethod
     def check(self, logits: Tensor, labels: Tensor) -> None:
         """Raise ValueError if the task-net's output cannot belong to this space. Looks at shapes only."""
+
+    def check_shape(self, shape: tuple[int, ...], num_labels: int, where: str) -> None:  # noqa: B027
+        """Raise ValueError if a row's labels, in the data set called `where`, cannot have this shape."""
 
     def check_values(self, labels: Tensor, where: str) -> None:  # noqa: B027
         """Raise ValueError if the labels of the data set called `where` are invalid in this space. It looks at values,

@@ -14,6 +14,7 @@ used. log P, cost, score and task loss are sums over the labels j not in U. The 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from copy import copy
 from typing import Any
@@ -26,7 +27,7 @@ from transformers import PreTrainedModel
 from ..structures import label_sets
 from ..structures.label_sets import LabelSets, dot, total
 from ..task_losses.labels import CrossEntropy, TaskLoss
-from .base import LossTraits, OutputSpace, drawable, mixed_odds, repeated_bits
+from .base import LossTraits, OutputSpace, all_counted, drawable, mixed_odds, repeated_bits
 
 # labels: sparse is already 3 times as fast at 1000 (benchmarks/cost/label_scale.json); dense is exact
 SPARSE_FROM = 2000
@@ -116,6 +117,17 @@ class MultiLabelSpace(OutputSpace):
                 "multi-label task-net gives one logit per label and takes a multi-hot vector per row: both must be "
                 "(batch, num_labels). Check the model's `num_labels` and that `labels` is multi-hot."
             )
+
+    def check_shape(self, shape: tuple[int, ...], num_labels: int, where: str) -> None:
+        """A row's labels must be a vector of L numbers. Raises ValueError."""
+        if shape == (num_labels,):
+            return
+        found = {0: "one number", 1: f"{math.prod(shape)} values"}.get(len(shape), f"values of shape {shape}")
+        hint = " For one class or one target per row, use the Trainer of transformers." if not shape else ""
+        raise ValueError(
+            f"A row of `labels` of `{where}` has {found}; expected {num_labels}, one 0 or 1 for each label "
+            f"(config.num_labels). Ids of labels must be written as such a vector.{hint}"
+        )
 
     def check_values(self, labels: Tensor, where: str) -> None:
         """Labels must be 0 or 1, or -1 or NaN for unknown. Of a whole data set, (N, L), at least one must be known.
@@ -277,7 +289,7 @@ class MultiLabelSpace(OutputSpace):
         return dot(y_hat, y), size + y.sum(-1, keepdim=True)
 
     def num_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
-        return y.new_full((len(y), 1), y.shape[1]) if mask is None else mask.sum(1, keepdim=True)
+        return all_counted(y, y.shape[1]) if mask is None else mask.sum(1, keepdim=True).float()
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The chosen task loss. A loss on samples draws them here, from `generator`; without a generator, as in

@@ -43,7 +43,7 @@ from transformers import PreTrainedModel
 from ..structures.masks import IGNORE
 from ..task_losses.masks import MASK_TASK_LOSSES, PIXEL_LOSSES, lovasz
 from ..utils.options import check_value
-from .base import SAMPLE_WEIGHT, LossTraits, OutputSpace, balanced_weights, ratio, repeated_bits
+from .base import SAMPLE_WEIGHT, LossTraits, OutputSpace, all_counted, balanced_weights, ratio, repeated_bits
 
 # each with the arguments that a run reads only for it
 COHERENCE: dict[str, tuple[str, ...]] = {
@@ -283,8 +283,8 @@ class PixelSpace(OutputSpace):
 
     def num_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
         if mask is None:
-            return y.new_full((len(y), 1), math.prod(y.shape[-2:]))
-        return mask.sum((1, 2)).unsqueeze(1)
+            return all_counted(y, math.prod(y.shape[-2:]))
+        return mask.sum((1, 2)).unsqueeze(1).float()
 
     @abstractmethod
     def over_classes(self, values: Tensor, y: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ from ..structures.unique_spans import FREE, unique_viterbi
 from ..task_losses.tags import CRFLoss, TagCrossEntropy, TagTaskLoss
 from ..utils.messages import did_you_mean
 from ..utils.options import check_value
-from .base import OutputSpace, balanced_weights, mixed_logs, repeated_bits
+from .base import OutputSpace, all_counted, balanced_weights, mixed_logs, repeated_bits
 from .soft_spans import SoftSpanF1
 
 TAG_SCORES = ("accuracy", "span_f1")
@@ -289,7 +289,7 @@ class TagSequenceSpace(OutputSpace):
         return overlap, counted.sum((2, 3)) + gold.sum((1, 2)).unsqueeze(1)
 
     def num_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
-        return y.new_full((len(y), 1), y.shape[1]) if mask is None else mask.sum(1, keepdim=True).to(y.dtype)
+        return all_counted(y, y.shape[1]) if mask is None else mask.sum(1, keepdim=True).float()
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The chosen task loss: summed over the positions that count, mean over the batch."""

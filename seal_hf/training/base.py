@@ -335,7 +335,7 @@ class StructuredTrainer(Trainer):
         self.checkpoints.load(best, super()._load_best_model)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        if not self.checkpoints.pushes_checkpoints:
+        if not self.checkpoints.pushes_checkpoints or self.args.hub_strategy == "end":
             return
         self._keep_report()
         with without_tokens():

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
+from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.utils.data import IterableDataset
 from transformers import PreTrainedModel, TrainingArguments
@@ -18,7 +19,6 @@ from ..adapters import LossAdapter, check_adapters, library_of
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.images import ImageRows
 from ..implicit.checks import check_hypergradient
-from ..models.task_nets import check_outputs_are_named
 from ..nets.encoders import MLPEncoder
 from ..nets.image_features import reads_images
 from ..saving.export import saves_merged
@@ -28,7 +28,6 @@ from ..utils.messages import closest, did_you_mean
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
 from .decisions import check_decoder
 from .launchers import check_launched_net, check_launcher
-from .meters import Meters
 from .quantised import check_quantised_run
 from .samplers import WindowRepeatSampler, has_few_labels
 from .task_nets import check_feature_size, given_loss_net
@@ -149,7 +148,6 @@ def check_task_net(model: PreTrainedModel, space: OutputSpace) -> None:
             "tp_plan, device_mesh or distributed_config, and let the launcher shard it (FSDP2)."
         )
     check_adapters(model)
-    check_outputs_are_named(model)
     found = model.config.problem_type
     if found != space.problem_type:
         raise ValueError(
@@ -213,8 +211,8 @@ def check_hidden_states(loss_net: LossNet, model: PreTrainedModel) -> None:
     if loss_net.config.encoder_mode != "shared" or reads_images(model) or takes_any or HIDDEN_STATES in known:
         return
     raise ValueError(
-        f"`loss_net_encoder` is 'shared', but `{type(model).__name__}.forward` does not take `{HIDDEN_STATES}`. Let it "
-        "take that, and return `hidden_states`; or use 'separate'."
+        f"`loss_net_encoder` is 'shared', but `{type(model).__name__}.forward` does not take `{HIDDEN_STATES}`. "
+        "Add that parameter, and return `hidden_states`; or use 'separate'."
     )
 
 
@@ -223,7 +221,7 @@ def check_begun(learner: object, args: SealTrainingArguments, callbacks: Iterabl
     if learner is None and args.energy_loss != CROSS_ENTROPY:
         raise ValueError(
             f"energy_loss={args.energy_loss!r}, but the loss-net has no learner, which `create_scheduler` makes. Call "
-            "`train`, if no run has begun. Else a subclass overrides that, or `create_optimizer_and_scheduler`: call "
+            "`train`, if no run has begun. Else a subclass overrides it, or `create_optimizer_and_scheduler`: call "
             "super().create_scheduler(...) there; pass your own schedule as `optimizers=(optimizer, scheduler)`."
         )
     if args.batch_repeats > 1 and not any(
@@ -235,14 +233,19 @@ def check_begun(learner: object, args: SealTrainingArguments, callbacks: Iterabl
         )
 
 
-def check_computed(learner: object, meters: Meters) -> None:
-    """Raises ValueError after a step if a subclass computed a loss of its own, in which the energy has no place."""
-    if learner is not None and "task_loss" not in meters:
-        raise ValueError(
-            "A subclass overrides `compute_loss` and does not call super().compute_loss(...), so that the energy does "
-            "not reach the task-net. Call it, and add to its loss; or pass your own loss as `task_loss` or "
-            "`compute_loss_func`; or train without a loss-net (energy_loss='ce')."
-        )
+def check_computed(trainer: Any, model: nn.Module) -> None:
+    """Raises ValueError after a step in which the trainer did not compute the loss, so that the energy had no place."""
+    args = trainer.args
+    without = trainer.learner is None or (args.fixed_energy_weight == 0 and not trainer.weight_is_ruled)
+    if trainer.has_computed or without:
+        return
+    if not model.training:
+        raise ValueError("The task-net stays in evaluation mode in a training step. Does it override `train`?")
+    raise ValueError(
+        "A subclass overrides `compute_loss` and does not call super().compute_loss(...), so that the energy does not "
+        "reach the task-net. Call it, and add to its loss. Or pass your own loss as `task_loss` or "
+        "`compute_loss_func`, or train without a loss-net (energy_loss='ce')."
+    )
 
 
 def check_was_trained(loss_net: LossNet, args: SealTrainingArguments) -> None:

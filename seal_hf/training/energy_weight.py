@@ -162,11 +162,12 @@ class EnergyWeight:
             ValueError: the rule chooses λ1, but the evaluation did not measure what it reads.
         """
         self._share = None
-        counts = in_training and self.ruled and f"{self.prefix}loss" in metrics
+        counts = in_training and self.ruled and self.args.eval_strategy != "no" and f"{self.prefix}loss" in metrics
         if counts and f"{self.prefix}{ALIGNMENT}" not in metrics:
             raise ValueError(
-                "This evaluation did not measure the energy's alignment, by which λ1 is chosen: a subclass overrides "
-                "`prediction_step` or `compute_loss`. Call super()'s there, or set `energy_weight`."
+                "This evaluation did not measure the energy's alignment, by which λ1 is chosen. Does a subclass "
+                "override `compute_loss`, `prediction_step` or `evaluation_loop`? Call super()'s there, or set "
+                "`energy_weight`."
             )
 
     def weigh(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ..energy_losses import GOLD, OUTPUT, SAMPLES, Candidates, EnergyLoss
 from ..extensions import MicroBatch
+from ..models.task_nets import check_has_logits
 from ..nets.encoders import task_features
 from ..nets.feature_cache import FEATURES
 from ..nets.frozen_encoder import OUTPUTS
@@ -51,6 +52,7 @@ class TwoNets:
                 stack.enter_context(trainer.frozen_encoder.giving(inputs[OUTPUTS]))
                 given = trainer.frozen_encoder.stand_ins(inputs[OUTPUTS])
             outputs = with_features(trainer.model, given, run=model) if states else model(**given)
+        check_has_logits(trainer.model, outputs)
         trainer.space.check(outputs.logits, inputs["labels"])
         outputs.logits = trainer.space.fit(outputs.logits, inputs["labels"])
         return outputs

@@ -3,7 +3,6 @@ read, pixels of another scale than the saved net will read."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -17,7 +16,6 @@ from ..data.tensors.crops import MaskRows, pixel_scaling
 from ..data.tensors.images import ImageRows
 from ..models.images import reading
 from ..nets.image_features import PIXELS
-from ..spaces import MultiLabelSpace
 from ..utils.modules import in_evaluation
 from .checks import LOOKED_AT, check_label_values, each_dataset, label_values
 
@@ -29,11 +27,11 @@ REMEDIES = {
 
 
 def check_rows(trainer: Any) -> None:
-    """Raises ValueError for texts that are not tokenized, for label sets that are no vectors of L numbers, for labels
+    """Raises ValueError for texts that are not tokenized, for labels of another shape or
     outside the trainer's space, for rows of different lengths that its collator does not pad, for images that its
     task-net does not read, and for pixels of another scale than its image processor's."""
     check_inputs(trainer)
-    check_width(trainer)
+    check_shapes(trainer)
     check_label_values(trainer.space, train_dataset=trainer.train_dataset, eval_dataset=trainer.eval_dataset)
     check_padding(trainer)
     check_images(trainer)
@@ -57,30 +55,21 @@ def check_inputs(trainer: Any) -> None:
             )
 
 
-def check_width(trainer: Any) -> None:
-    """Raises ValueError if the first label set of a data set is not a vector of L numbers."""
-    if not isinstance(trainer.space, MultiLabelSpace):
+def check_shapes(trainer: Any) -> None:
+    """Raises ValueError if the first labels of a data set have a shape that the trainer's space does not know, unless a
+    collator or a transform of the user's own may change it."""
+    if trainer._default_collator is None:
         return
-    size = trainer.model.config.num_labels
     for name, dataset in each_dataset({"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}):
+        if isinstance(dataset, Dataset) and dataset.format["type"] == "custom":
+            continue
         for labels in islice(label_values(dataset), 1):
             try:
                 shape = tuple(torch.as_tensor(labels).shape)
             except (TypeError, ValueError):  # no numbers: `check_label_values` says so
                 continue
             shape = shape[1:] if isinstance(dataset, TensorRows) else shape
-            if shape == (size,):
-                continue
-            found = {0: "one number", 1: f"{math.prod(shape)} values"}.get(len(shape), f"values of shape {shape}")
-            hint = (
-                "Write ids of labels as such a vector."
-                if shape
-                else "For one class or one target per row, use the Trainer of transformers."
-            )
-            raise ValueError(
-                f"A row of `labels` of `{name}` has {found}; expected {size}, one 0 or 1 for each label "
-                f"(config.num_labels). {hint}"
-            )
+            trainer.space.check_shape(shape, trainer.model.config.num_labels, name)
 
 
 def check_padding(trainer: Any) -> None:

@@ -51,8 +51,8 @@ def read_function(name: str, flag: str = "reward") -> Callable:
 class TagFunctionReward(Reward):
     """A reward given as a Python function of sentences and their tags.
 
-    A function of one sentence is called on the CPU for every row and every candidate that differs from the others of
-    the row and of the last call, so it suits small data and quick trials. A function of a batch is called once.
+    A function of one sentence is called on the CPU for every candidate of every row, so it suits small data and quick
+    trials; equal tags of the same words in a batch are asked about once. A function of a batch is called once.
 
     Args:
         function: (words, tags), two lists of T strings -> a number in [0, 1]. `batched`: (N lists of words, tag ids
@@ -70,7 +70,8 @@ class TagFunctionReward(Reward):
         self.function, self.label_names, self.batched = function, list(label_names), batched
         self.words: dict[str, int] = {}
         self._in_order: list[str] = []
-        self._known: dict[Any, float] = {}  # what the function gave in the last call: a loss asks about a row twice
+        self._known: dict[Any, float] = {}  # what the function gave for this batch: a loss asks about a row twice
+        self._batch: Tensor | None = None  # its codes
 
     def codes(self, inputs: Sequence[Any]) -> list[Any]:
         """The number of each word among all words seen so far."""
@@ -78,6 +79,8 @@ class TagFunctionReward(Reward):
 
     @torch.no_grad()
     def __call__(self, codes: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+        if codes is not self._batch:
+            self._batch, self._known = codes, {}
         rewards = torch.ones(y.shape[:2])  # 1 without positions that count, as in a row with gold: nothing to ask
         asked = mask.flatten(1).any(1).nonzero().flatten().cpu()
         if len(asked):
@@ -116,15 +119,14 @@ class TagFunctionReward(Reward):
         return f"row {row} of the batch, "
 
     def _ask_each(self, inputs: list[Any], y: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
-        known, self._known = self._known, {}
-        rewards = []
+        rewards, known = [], self._known
         for row, (given, outputs) in enumerate(zip(inputs, self._outputs(y, mask), strict=True)):
-            which = codes[row].numpy().tobytes()
+            which = codes[row].numpy().tobytes(), mask[row].numpy().tobytes()
             keys = [(which, one.tobytes() if hasattr(one, "tobytes") else tuple(one)) for one in outputs]
             for key, one in zip(keys, outputs, strict=True):
-                if key not in self._known:
-                    self._known[key] = known[key] if key in known else self._ask(given, one, row, codes)
-            rewards.append([self._known[key] for key in keys])
+                if key not in known:
+                    known[key] = self._ask(given, one, row, codes)
+            rewards.append([known[key] for key in keys])
         return torch.tensor(rewards)
 
     def _ask(self, given: Any, output: Any, row: int, codes: Tensor) -> float:
