@@ -78,6 +78,9 @@ def test_costs_are_what_they_say(logits):
     accuracy = ((y * gold.unsqueeze(1)).sum(-1) * mask.unsqueeze(1)).sum(-1) / mask.sum(1, keepdim=True)
     torch.testing.assert_close(SPACE.score(y, gold, mask), accuracy)
     assert SPACE.score(gold.unsqueeze(1), gold, mask).tolist() == [[1.0], [1.0]]
+    for of_type in (gold, gold.bool(), gold.to(torch.uint8)):
+        torch.testing.assert_close(SPACE.score(y, of_type), (y * gold.unsqueeze(1)).sum(-1).mean(-1))
+        torch.testing.assert_close(SPACE.cost(y, of_type, "l1_mean"), SPACE.cost(y, gold, "l1") / y.shape[2])
 
 
 def test_the_task_loss_is_summed_over_tokens_and_averaged_over_rows(logits):
