@@ -182,7 +182,7 @@ def test_the_loss_net_s_encoder_is_a_copy_that_trains(classifier, caplog):
     task_net.train()
     with caplog.at_level(logging.WARNING, "seal_hf"):
         loss_net = SealForMultiLabel.from_task_net(task_net).loss_net
-    assert "Tensors of the encoder that are frozen in the task-net, but not in the loss-net's copy" in caplog.text
+    assert "are frozen in the task-net but not in the loss-net's copy of it" in caplog.text
     for name, value in loss_net.encoder.state_dict().items():
         own = task_net.base_model.state_dict()[name]
         assert torch.equal(value, own.float()) and value.data_ptr() != own.data_ptr()

@@ -139,18 +139,18 @@ def encoder_for(task_net: PreTrainedModel, mode: str) -> PreTrainedModel | None:
             f"`loss_net_encoder` is 'separate', but AutoModel cannot load the encoder of {name} again. Register it: "
             f"AutoModel.register({type(encoder.config).__name__}, {type(encoder).__name__}); or use 'shared'."
         )
-    fresh = _built_again(encoder, name)
-    encoder.zero_grad()
-    frozen = sum(
-        built.requires_grad and not parameter.requires_grad
-        for built, parameter in zip(fresh.parameters(), encoder.parameters(), strict=False)
-    )
+    frozen = _frozen(encoder) - _frozen(_built_again(encoder, name))
     if library is None and frozen:
         logger.warning(
-            f"Tensors of the encoder that are frozen in the task-net, but not in the loss-net's copy of it: {frozen}. "
-            "Freeze them there too, in `loss_net.encoder`, or use loss_net_encoder='shared'."
+            f"{len(frozen)} parameters of the encoder, such as {min(frozen)}, are frozen in the task-net but not in "
+            "the loss-net's copy of it. Freeze them there too, in `loss_net.encoder`, or use loss_net_encoder='shared'."
         )
+    encoder.zero_grad()
     return encoder.float().requires_grad_(True)
+
+
+def _frozen(net: nn.Module) -> set[str]:
+    return {name for name, parameter in net.named_parameters() if not parameter.requires_grad}
 
 
 def _built_again(encoder: PreTrainedModel, name: str) -> PreTrainedModel:
