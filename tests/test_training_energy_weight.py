@@ -42,7 +42,7 @@ def test_of_several_evaluation_sets_the_rule_follows_the_first(tmp_path):
     trainer.eval_dataset = {"dev": trainer.eval_dataset, "other": trainer.eval_dataset}
     trainer.train()
     trainer.state.log_history = log
-    trainer._energy_weights.evaluated()
+    trainer._energy_weights.evaluated({}, in_training=True)
     assert trainer.energy_weight == pytest.approx(0.05)
 
 
