@@ -4,9 +4,10 @@
     python benchmarks/results_store.py pack runs/compare/bibtex_finals
     python benchmarks/results_store.py merge ../theirs/recipes/results
 
-`recipes.jsonl` and `defaults.jsonl` hold the runs of recipes and those without any flag. Comparisons have a folder per
-data set. It holds their runs and searches as JSON lines (see `KINDS`), and `scores.txt.xz`: the F1 of each test row, in
-a column per run and decoder (see `results_texts.py`), and commands. A run names its scores and its command by the first
+`recipes.jsonl` and `defaults.jsonl` hold the runs of recipes and those without any flag, `comparisons.jsonl` what the
+runs of each comparison have in common, and its searches. A folder per data set holds the runs of its comparisons as
+JSON lines (see `KINDS`), and `scores.txt.xz`: the F1 of each test row, in a column per run and decoder (see
+`results_texts.py`), and commands. A run names its scores and its command by the first
 digits of their SHA-256. Lines are sorted, so that a new seed is a new line, and the same results give the same bytes.
 Figures are kept with seven digits.
 
@@ -38,14 +39,11 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "recipes" / "results"
 KINDS = {  # name of a file -> the keys that tell its lines apart
     "recipes": ("name", "seed"),  # a run of a recipe; the name is the recipe's and perhaps a suffix
-    "comparisons": (
-        "comparison",
-        "name",
-    ),  # what all its runs have in common, without a name; what a method's search found
+    "comparisons": ("comparison", "name"),  # what its runs have in common, without a name; what a method's search found
     "runs": ("comparison", "name", "seed"),  # a run of a method
     "defaults": ("name", "loss", "seed"),  # a run with no flag but the data, see defaults.py
 }
-OF_ALL = ("recipes", "defaults")  # kinds with one file for all data sets
+OF_ALL = ("recipes", "defaults", "comparisons")  # kinds with one file for all data sets
 ALL = ""  # in place of a data set's name
 COMMON = ""  # in place of a method's name
 MEASURED = ("eval_", "test_", "train_")  # begin the names of figures
@@ -115,7 +113,8 @@ class Store:
 
     def comparisons(self) -> dict[str, str]:
         """The data set of each comparison."""
-        return dict(sorted((name, data) for data in self.data_sets() for (name, _) in self.lines(data, "comparisons")))
+        lines = sorted(self.lines(ALL, "comparisons").items())
+        return {name: data_of(line) for (name, method), line in lines if method == COMMON}
 
     def comparison(self, name: str) -> Stored:
         return Stored(self, self.comparisons()[name], name)
@@ -196,11 +195,11 @@ class Stored:
         self.store, self.data, self.name = store, data, name
 
     def identity(self) -> Record:
-        return without(self.store.lines(self.data, "comparisons")[self.name, COMMON], "comparison", "name")
+        return without(self.store.lines(ALL, "comparisons")[self.name, COMMON], "comparison", "name")
 
     def settings(self) -> dict[str, Record]:
         """What the search of each method found."""
-        lines = self.store.lines(self.data, "comparisons")
+        lines = self.store.lines(ALL, "comparisons")
         methods = [method for name, method in sorted(lines) if name == self.name and method != COMMON]
         return {method: without(lines[self.name, method], "comparison", "name") for method in methods}
 
@@ -234,7 +233,7 @@ def pack(store: Store, folder: Path, conflict: str = "stop") -> list[str]:
         raise ValueError(
             f"{folder} has no comparison.json and no seedN.json. Name one comparison's folder, or a recipe's."
         )
-    name, data, scores = folder.name, Path(identity["data"]).stem, {}
+    name, data, scores = folder.name, data_of(identity), {}
     if store.comparisons().get(name, data) != data:
         raise ValueError(f"{name} is a comparison on {store.comparisons()[name]} in the results. Rename {folder}.")
     lines = []
@@ -245,7 +244,7 @@ def pack(store: Store, folder: Path, conflict: str = "stop") -> list[str]:
     comparison = [
         named(found, comparison=name, name=method) for method, found in {COMMON: identity, **searches}.items()
     ]
-    return store.add({(data, "comparisons"): comparison, (data, "runs"): lines}, {data: scores}, conflict)
+    return store.add({(ALL, "comparisons"): comparison, (data, "runs"): lines}, {data: scores}, conflict)
 
 
 def unpack(store: Store, name: str, folder: Path, conflict: str = "stop") -> None:
@@ -307,6 +306,11 @@ def read_lines(file: Path, kind: str) -> tuple[Lines, dict[str, str]]:
         if to_line(kind, lines.setdefault(key, line)) != to_line(kind, line):
             raise Conflict(f"{file} has {' '.join(map(str, key))} twice, with other content. Delete one of the lines.")
     return lines, whole
+
+
+def data_of(identity: Record) -> str:
+    """The name of a comparison's data set."""
+    return Path(identity["data"]).stem
 
 
 def key_of(kind: str, line: Record) -> tuple:

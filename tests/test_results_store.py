@@ -198,7 +198,7 @@ def test_the_results_of_the_project_are_few_files_whole_and_small(module):
     if not store.data_sets():
         pytest.skip("the raw runs are not there")
     found = files(store.folder)
-    assert len(found) <= 80 and sum(map(len, found.values())) <= 1.2e7 and store.missing() == []
+    assert len(found) <= 60 and sum(map(len, found.values())) <= 1.2e7 and store.missing() == []
     for data, kind in store.files():
         lines = store.lines(data, kind)
         text = "".join(module.to_line(kind, module.compact(lines[key])) + "\n" for key in sorted(lines))
