@@ -106,7 +106,7 @@ class LabelwiseLoss(TaskLoss):
 
 
 class CrossEntropy(LabelwiseLoss):
-    """Binary cross-entropy, -Σ_j y_j log p_j + (1 - y_j) log(1 - p_j)."""
+    """Binary cross-entropy, -Σ_j [ y_j log p_j + (1 - y_j) log(1 - p_j) ]."""
 
     def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
@@ -130,7 +130,7 @@ class Focal(LabelwiseLoss):
 class Asymmetric(LabelwiseLoss):
     """Asymmetric loss (Ridnik, Ben-Baruch et al. 2021): the many negatives are focused and shifted by m.
 
-        -Σ_j y_j (1 - p_j)^γ+ log p_j + (1 - y_j) r_j^γ- log(1 - r_j),     r_j = max(p_j - m, 0)
+        -Σ_j [ y_j (1 - p_j)^γ+ log p_j + (1 - y_j) r_j^γ- log(1 - r_j) ],     r_j = max(p_j - m, 0)
 
     The gradient is that of this equation; the authors' code by default treats the focusing weights as constants. Its
     default is γ+ = 1, ours 0.
@@ -173,7 +173,7 @@ class LabelCorrelation(CrossEntropy):
     """Cross-entropy and a term on pairs of labels, "label-correlation aware" (Zhang & Zhou 2006, Eq. 3; Alhuzali &
     Ananiadou 2021, "SpanEmo", Eq. 3; Chochlakis et al. 2023, "Demux", the local term):
 
-        - Σ_j y_j log p_j + (1 - y_j) log(1 - p_j)  +  w mean_{i: y_i = 1, j: y_j = 0} exp(p_j - p_i)
+        -Σ_j [ y_j log p_j + (1 - y_j) log(1 - p_j) ]  +  w mean_{i: y_i = 1, j: y_j = 0} exp(p_j - p_i)
 
     The mean is the product of those of exp(p_j) and exp(-p_i). It is 0 for a row without such pairs. As in SpanEmo's
     code, it reads probabilities. Its authors weigh the means over labels of both terms by 0.8 and 0.2, so their w is
