@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,15 +43,21 @@ class Compared(NamedTuple):
             words = [*words[:start], *values, *words[end:]]
         return " ".join(words)
 
-    def blocks(self, decoder: str | None = None) -> tuple[str, ...]:
+    def blocks(self, decoder: str | None = None, with_legend: bool = True) -> tuple[str, ...]:
         """Its table, the legend and the command."""
         found = self.table(decoder)
-        return markdown(found, with_legend=False).strip(), legend(found), bash(self.command())
+        shown = (legend(found),) if with_legend else ()
+        return markdown(found, with_legend=False).strip(), *shown, bash(self.command())
 
 
 def legend_of_all(compared: Mapping[str, Any]) -> str:
     """The legend of several tables like this one, each with a best baseline of its own."""
     return legend({**compared, "best_baseline": "named in that column's head"})
+
+
+def how_to_read(compared: Iterable[Compared]) -> str:
+    """A section with the legends of several tables, those of one kind once."""
+    return section("How to read these tables", *dict.fromkeys(legend_of_all(each.table()) for each in compared))
 
 
 @cache

@@ -28,8 +28,8 @@ VARIANTS = {
 READ = """
     Figures are test example F1 in percent, mean ± standard deviation over seeds. *At 0.5*, *one threshold* and
     *calibrated* name the decoder; thresholds and calibration are fitted on validation rows. A difference under one
-    decoder is to the best method without a loss-net, over the seeds of both; in brackets stands its 95 % interval over
-    test rows, whose F1 is kept in thousandths. *Seconds per epoch* are relative to cross-entropy."""
+    decoder is to the best method without a loss-net, over the seeds of both; its 95 % interval over test rows is in
+    brackets (the F1 of a row is kept in thousandths). *Seconds per epoch* are relative to cross-entropy."""
 
 
 def overview() -> str:
@@ -45,8 +45,8 @@ def overview() -> str:
         tables.data_sets(),
         prose("""
             Three further pages have [every method on average](labels-methods.md), the [recipes](labels-recipes.md) and
-            [texts](labels-text.md). What the default settings give without any flag stands in
-            [Defaults](defaults.md)."""),
+            [texts](labels-text.md). [Defaults](defaults.md) has the
+            default settings without any flag."""),
         section(
             "What the decoder gives",
             prose("""

@@ -16,7 +16,7 @@ MINILM = """
 READ = """
     A figure is a mean ± standard deviation over seeds, in percent of the test set. A difference is paired by seed, in
     points, and *seeds ahead* counts the seeds with a gain. A row names a recipe; with a suffix it is another method,
-    whose flags stand behind the name. The command below a table runs its rows again; `PATH` is the folder of the
+    whose flags follow the name. The command below a table runs its rows again; `PATH` is the folder of the
     [data sets](../reference/data-sets.md). Runs that are in `recipes/results/` are not repeated unless
     `--results FOLDER` names another folder."""
 ACCURACY, SPAN = {"accuracy": "test_accuracy"}, {"span F1": "test_f1", "accuracy": "test_accuracy"}
@@ -45,8 +45,8 @@ def tags() -> str:
         "Tag sequences",
         prose("""
             These tables compare losses for tagging words: parts of speech of tweets, named entities, and the fields of
-            citations. The task-net is a BiLSTM on GloVe vectors but in the section on MiniLM. The energies are linear
-            chains over tags."""),
+            citations. The task-net is a BiLSTM on GloVe vectors, except in the sections on MiniLM. An energy is a
+            linear chain over tags where no other is named."""),
         prose(READ),
         section(
             "Parts of speech of tweets",
@@ -63,7 +63,7 @@ def tags() -> str:
         ),
         section(
             "Named entities with MiniLM",
-            "WNUT-17 again; the flags that the runs share stand in the command.",
+            "WNUT-17 again; the flags that the runs share are in the command.",
             prose(MINILM),
             _rows("wnut17_*_minilm", "wnut17_ce_minilm", SPAN, flagged=False),
         ),

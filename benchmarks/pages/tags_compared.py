@@ -12,7 +12,7 @@ from seal_hf.compare.table import p_value, percent
 from seal_hf.energies import energies_of
 
 from . import runs
-from .comparisons import Compared
+from .comparisons import Compared, how_to_read
 from .markdown import bash, prose, section, table
 
 SCREEN, TIMES, ACCURACY = "twitter_pos_screen", "twitter_pos_times", "test_accuracy"
@@ -106,12 +106,13 @@ def _cell(row: Any) -> str:
 
 def finals() -> list[str]:
     """What NCE adds to a CRF, and a section for each comparison of the best pairs that has runs."""
-    sections = []
+    sections, found = [], []
     for compared, how in HOW:
         for name in runs.there(compared):
             title, about = compared[name]
-            sections.append(section(title, f"{about} {how}", *Compared(name, "tagging").blocks()))
-    return [*beside_a_crf(), *sections]
+            found.append(Compared(name, "tagging"))
+            sections.append(section(title, f"{about} {how}", *found[-1].blocks(with_legend=False)))
+    return [*beside_a_crf(), *sections, *([how_to_read(found)] if found else [])]
 
 
 HOW = (

@@ -46,8 +46,8 @@ SCREENS = {
             What does a loss-net add to a pretrained text encoder? Here the encoder, MiniLM, stays as it is, so that a
             run takes seconds. Every method has the same number of trials on validation, scored by one seed. Training
             rows are the first 2,000. Here the classifier reads the first token and a second net the mean of all tokens.
-            [What the nets read](texts-views.md) shows that the gains of second nets come from that. They gain on the
-            controls too, so what they add is no model of dependencies.""",
+            [What the nets read](texts-views.md) shows that the gains of second nets come from that. They are ahead on
+            the controls too, if less clearly, and there a model of dependencies has nothing to add.""",
             "--freeze_encoder true --per_device_train_batch_size 64",
         ),
         Screen(

@@ -152,7 +152,8 @@ def views_page() -> str:
             These tables give both nets the same view. The encoder is frozen, and nothing is searched: every second net
             has λ1 = 2 and a rate of 2e-4, which validation chose on two of three sets of the
             [screen](texts-frozen.md). Figures are test example F1 in percent at one threshold tuned on validation, mean
-            ± standard deviation over seeds; for `mutual` and `nce` the difference to `ce`, paired by seed."""),
+            ± standard deviation over seeds; for `mutual` and `nce` the difference to `ce`, paired by seed. Intervals
+            are from a bootstrap over data sets, with seeds within; of three sets they are too narrow."""),
         section("Frozen", _table(VIEWS), prose(SAID), _commands(VIEWS)),
         section("Features as data", prose(AS_DATA), _table(FEATURES), *_data_commands()),
         *(section(name, markdown(runs.compared(name), False).strip()) for name in _comparisons()),
