@@ -164,7 +164,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         hypergradient_damping (`float`, default 0.0): δ, added to the Hessian's diagonal, for `neumann` and `cg`.
         hypergradient_product (`str`, default `"double_backward"`): how Hessian-vector products are taken:
             `double_backward`, `forward_over_reverse`, or `finite_differences` of gradients. The last needs no second
-            derivative but smooth nets: with ReLUs no digit is right.
+            derivatives, but smooth nets: with ReLUs its products are wrong.
         hypergradient_parameters (`str`, default `"head"`): the task-net's parameters that the Hessian runs over:
             `head`, `adapters`, `all`, or a regular expression on their names. The head is cheap: the encoder is not run
             again. A net without an encoder, such as the FCN, has no separate head. A CRF's transitions are held fixed.
