@@ -287,6 +287,15 @@ def test_a_gain_of_recipes_is_over_the_seeds_of_both(recipes, page):
     assert row[3:] == ["65.00", "+5.00 (1 seed)", "1", "[roles](roles.md)"]
 
 
+def test_differences_are_counted_after_a_correction_for_their_number(page):
+    from pages.few_labels import clear
+
+    said = "{} of these {} differences have p < 0.05 over seeds, {} of them also after Holm's correction for {} tests."
+    words = lambda values: " ".join(clear(values).split())  # noqa: E731
+    assert words([0.2, 0.001, float("nan"), 0.02]) == said.format(2, 3, 2, 3)  # 0.001 < 0.05 / 3, 0.02 < 0.05 / 2
+    assert words([0.03, 0.04]) == said.format(2, 2, 0, 2)  # the smallest is above 0.05 / 2, so none holds
+
+
 def test_a_table_is_written_between_its_marks(page, tmp_path):
     file = Path("README.md")
     (tmp_path / file).write_text("# A\n<!-- gains -->\n| old |\n\nmore\n<!-- /gains -->\nrest\n")
@@ -403,6 +412,10 @@ def test_what_the_summary_says_holds_of_the_runs(runs, page):
     gains = {name: label_tables.beside_gain(name, "nce_balanced") for name in sets}
     helped = {name for name, gain in gains.items() if gain.mean > gain.std and gain.ahead >= 0.9 * gain.seeds}
     assert helped == {"bibtex", "seq_fun"} and all(gains[name].mean < 0.1 for name in set(sets) - helped)
+    held = {name: runs.stored(f"{name}_held").all().keys() - {"constant", "ce"} for name in set(sets) - helped}
+    keys = (runs.TUNED, runs.CALIBRATED)
+    others = [label_tables.beside_gain(name, each, key).mean for name in held for each in held[name] for key in keys]
+    assert max(others) < 0.21
     for part, whole in label_recipes.parts_of_energies().items():
         gain = runs.gain(runs.of_recipe(whole), runs.of_recipe(part), runs.TUNED)
         assert abs(gain.mean) < gain.std or part.endswith("pairwise"), part

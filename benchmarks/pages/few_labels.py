@@ -112,20 +112,25 @@ def summary(head: Sequence[str] = HEAD) -> str:
 def in_short() -> str:
     """The summary without the columns that take it apart, and how many of its differences are clear."""
     left_out = ("rules applied", "rules as labels", "p, rows")
-    return f"{summary([column for column in HEAD if column not in left_out])}\n\n{clear()}"
+    return f"{summary([column for column in HEAD if column not in left_out])}\n\n{clear(by_seeds())}"
 
 
-def clear() -> str:
-    """How many differences of the summary are more than chance over seeds, also among so many (Holm 1979)."""
+def by_seeds() -> list[float]:
+    """The p-values over seeds of the summary's differences."""
     found = [(each.table()["methods"], best_on_validation(each.table(), SEAL)) for each in compared().values()]
-    tested = [methods[ours].get("p_seeds", math.nan) for methods, ours in found if ours is not None]
+    return [methods[ours].get("p_seeds", math.nan) for methods, ours in found if ours is not None]
+
+
+def clear(tested: Sequence[float]) -> str:
+    """How many of these p-values are below `LEVEL`, also among so many (Holm 1979); those of one seed do not count."""
     values = sorted(p for p in tested if not math.isnan(p))
-    held = next((rank for rank, p in enumerate(values) if p > 0.05 / (len(values) - rank)), len(values))
+    held = next((rank for rank, p in enumerate(values) if p > LEVEL / (len(values) - rank)), len(values))
     return prose(f"""
-        {sum(p < 0.05 for p in values)} of these {len(values)} differences have p < 0.05 over seeds, {held} of them also
-        after Holm's correction for {len(values)} tests.""")
+        {sum(p < LEVEL for p in values)} of these {len(values)} differences have p < {LEVEL} over seeds, {held} of them
+        also after Holm's correction for {len(values)} tests.""")
 
 
+LEVEL = 0.05  # of significance
 SHOWN = ("few", "rules_applied", "rules_as_labels")
 
 
@@ -144,7 +149,7 @@ def from_few_rows() -> list[str]:
                 `rewards_default` on validation, and the best baseline is that on the test set. Each row is taken apart
                 below."""),
             summary(),
-            clear(),
+            clear(by_seeds()),
             prose("""
                 `rewards_default` does not search λ1: the energy pulls as hard as the task loss does on validation rows.
                 That was chosen with runs of tweets and subtitles (seeds 1 and 2) and of horses (seed 1) in view, so
