@@ -23,7 +23,10 @@ def pages() -> dict[Path, str]:
         found |= {PAGES / f"{name}.md": text for name, text in module.all_pages().items()}
     found[README] = with_tables(README, gains=f"{gains.gains(f'{PAGES.as_posix()}/')}\n\n{gains.below()}")
     found[GAINS] = with_tables(
-        GAINS, views=text_views.in_short(), finetuned=text_screens.in_short(), rules=few_labels.in_short()
+        GAINS,
+        views=text_views.in_short(),
+        finetuned=text_screens.in_short(),
+        rules=few_labels.clear(few_labels.by_seeds()),
     )
     return found
 

@@ -90,8 +90,8 @@ def compared() -> dict[tuple[str, int], Compared]:
     return found
 
 
-def summary(head: Sequence[str] = HEAD) -> str:
-    """A row for each comparison, with these of the columns `HEAD`."""
+def summary() -> str:
+    """A row for each comparison."""
     rows = []
     for (data, count), each in compared().items():
         found = each.table()
@@ -104,15 +104,8 @@ def summary(head: Sequence[str] = HEAD) -> str:
         figures.append(f"`{best_on_validation(found)}`")
         tests = [p_value(row["p_rows"], row["least_p_rows"]), p_value(row["p_seeds"])] if "p_rows" in row else ["-"] * 2
         title = f"{TASKS[data].title}, {found['words']}"
-        cells = dict(zip(HEAD, [title, str(count), str(len(row["seeds"])), *figures, *tests], strict=True))
-        rows.append([cells[column] for column in head])
-    return table(head, rows)
-
-
-def in_short() -> str:
-    """The summary without the columns that take it apart, and how many of its differences are clear."""
-    left_out = ("rules applied", "rules as labels", "p, rows")
-    return f"{summary([column for column in HEAD if column not in left_out])}\n\n{clear(by_seeds())}"
+        rows.append([title, str(count), str(len(row["seeds"])), *figures, *tests])
+    return table(HEAD, rows)
 
 
 def by_seeds() -> list[float]:
