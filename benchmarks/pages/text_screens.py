@@ -35,7 +35,7 @@ class Screen(NamedTuple):
 
 CONTROLS = """
     valueeval23, nlupp_banking and hoc are controls, where they have rows here: once the text is known, their labels
-    hardly depend on each other, so a model of dependencies cannot help."""
+    hardly depend on each other, so a model of dependencies has little to add."""
 SCREENS = {
     screen.name: screen
     for screen in (
@@ -47,7 +47,7 @@ SCREENS = {
             run takes seconds. Every method has the same number of trials on validation, scored by one seed. Training
             rows are the first 2,000. Here the classifier reads the first token and a second net the mean of all tokens.
             [What the nets read](texts-views.md) shows that the gains of second nets come from that. They are ahead on
-            the controls too, if less clearly, and there a model of dependencies has nothing to add.""",
+            the controls too, if less clearly, and there a model of dependencies has little to add.""",
             "--freeze_encoder true --per_device_train_batch_size 64",
         ),
         Screen(
