@@ -304,6 +304,44 @@ def test_a_saved_loss_net_keeps_its_encoder_and_number_of_labels(bert, tmp_path,
         SealForMultiLabel.from_pretrained(bert, loss_net_encoder="own")
 
 
+def edited(file, **values):
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
+
+
+@pytest.fixture
+def saved_mlp(tmp_path):
+    """Folder of both nets."""
+    SealForMultiLabel.for_data(FEATURES, hidden_size=8).save_pretrained(tmp_path / "saved")
+    return tmp_path / "saved"
+
+
+@pytest.mark.parametrize(
+    "file, values, message",
+    [
+        ("config.json", {"hidden_size": [8]}, "saved cannot be loaded as the task-net of a SealForMultiLabel: "),
+        ("config.json", {"model_type": "seal_3"}, "saved holds a model of type 'seal_3', which the installed versions"),
+        ("config.json", {"id2label": ["a"]}, "saved cannot be loaded as the task-net of a SealForMultiLabel: "),
+        ("_loss_net/config.json", {"feature_size": "8"}, "_loss_net cannot be loaded as a loss-net: "),
+        ("_loss_net/config.json", {"encoder_config": [8]}, "_loss_net cannot be loaded as a loss-net: "),
+        ("_loss_net/config.json", {"energy": "chain", "space": "tag_sequence"}, "has tag_sequence outputs, the task"),
+        ("_loss_net/config.json", {"global_size": 7}, "_loss_net do not have the shapes of its config.json"),
+        ("_loss_net/config.json", {"energy": "pairwise"}, "The weights in .*_loss_net lack energy"),
+    ],
+)
+def test_a_damaged_folder_is_named(saved_mlp, file, values, message):
+    edited(saved_mlp / file, **values)
+    with pytest.raises(ValueError, match=message):
+        SealForMultiLabel.from_pretrained(saved_mlp)
+
+
+def test_a_loss_net_that_is_cut_off_is_named(saved_mlp):
+    weights = saved_mlp / "_loss_net/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-10])
+    with pytest.raises(ValueError, match="_loss_net: its weights are not readable as safetensors"):
+        SealForMultiLabel.from_pretrained(saved_mlp)
+    assert SealForMultiLabel.from_pretrained(saved_mlp, with_loss_net=False).loss_net is None
+
+
 class Bomb:
     def __reduce__(self):
         return os.makedirs, (os.environ["BOMB"],)

@@ -190,8 +190,8 @@ class SealModel(nn.Module):
         name = str(model_name_or_path)
         hub = hub_options(kwargs)
         check_place(name)
-        check_label_order(name, kwargs.get("id2label"), hub)
         with said_plainly(name, cls.__name__, kwargs, hub):
+            check_label_order(name, kwargs.get("id2label"), hub)
             task_net, loading = cls._load_task_net(name, kwargs, hub)
         keep_layout(task_net)
         if label_rates is not None:
@@ -213,12 +213,7 @@ class SealModel(nn.Module):
                 name, hub = base, {key: value for key, value in hub.items() if key != "revision"}  # of a saved adapter
             made = (mode, global_size, energy, energy_options, {**hub, "variant": kwargs.get("variant")})
             return aligned(cls(task_net, cls._fresh_loss_net(task_net, name, *made)))._from(source, loading)
-        loss_net = loss_net_of(task_net, folder)
-        if (labels := loss_net.config.num_labels) != task_net.config.num_labels:
-            raise ValueError(
-                f"The loss-net in {name} has {labels} labels, the task-net {task_net.config.num_labels}. Pass "
-                "fresh_loss_net=True to build a fresh one."
-            )
+        loss_net = loss_net_of(task_net, folder, cls.space_of(task_net).name)
         asked = {"encoder_mode": loss_net_encoder, "energy": energy, "energy_options": energy_options}
         for option, wanted in {**asked, "global_size": global_size}.items():
             if wanted not in (None, saved := getattr(loss_net.config, option)):

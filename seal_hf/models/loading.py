@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import snapshot_download
-from safetensors import SafetensorError
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.utils import find_adapter_config_file
 
 from ..adapters import LIBRARIES, not_installed
 from ..adapters.quantised import from_json, quantized
 from ..saving.export import ADAPTER_FILES, DECISIONS, QUANTIZATION, read_decisions
-from ..utils.files import check_index
+from ..utils.files import check_index, loading
 from .labels import label_maps
 
 if TYPE_CHECKING:
@@ -47,20 +46,22 @@ class _Report(logging.Filter):
 def said_plainly(name: str, kind: str, kwargs: Mapping[str, Any], hub: dict[str, Any]) -> Iterator[None]:
     """Translates the errors of transformers about a folder or repo that cannot be the task-net of a `kind`."""
     try:
-        yield
+        with loading(name, f"the task-net of a {kind}"):
+            yield
     except OSError as error:
         if Path(name).exists():
             raise
         raise OSError(f"{name}: no such folder here, and it cannot be read from the Hub: {error}") from error
-    except SafetensorError as error:
-        raise ValueError(
-            f"{name}: its weights are not readable as safetensors: {error}. Is the file whole, or a pointer of Git LFS "
-            "(git lfs pull)?"
-        ) from error
     except ValueError as error:
-        if "Unrecognized configuration class" not in str(error):
+        unknown = "does not recognize this architecture" in str(error)
+        if not unknown and "Unrecognized configuration class" not in str(error):
             raise
         found = PretrainedConfig.get_config_dict(name, **hub)[0].get("model_type")
+        if unknown:
+            raise ValueError(
+                f"{name} holds a model of type {found!r}, which the installed versions of transformers and seal_hf do "
+                "not know. Was it saved by newer ones?"
+            ) from error
         raise ValueError(
             f"{name} holds a model of type {found!r}, which cannot be the task-net of a {kind}. Load it with the class "
             "or program that trained it; an energy network alone with `load_energy_network`."

@@ -13,9 +13,23 @@ from ..saving.loss_net import load_loss_net_weights
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig
 
 
-def loss_net_of(task_net: PreTrainedModel, folder: str) -> LossNet:
-    """The loss-net of `folder`. A loss-net with an adapter needs the base of the task-net beside it."""
+def loss_net_of(task_net: PreTrainedModel, folder: str, space: str) -> LossNet:
+    """The loss-net of `folder`. A loss-net with an adapter needs the base of the task-net beside it.
+
+    Args:
+        space: name of the task-net's output space.
+
+    Raises:
+        ValueError: the loss-net is for other outputs, its files are damaged, or its task-net lacks the adapter.
+    """
     config = LossNetConfig.from_pretrained(folder)
+    labels = config.num_labels, task_net.config.num_labels
+    for what, (found, expected) in {"outputs": (config.space, space), "labels": labels}.items():
+        if found != expected:
+            raise ValueError(
+                f"The loss-net in {folder} has {found} {what}, the task-net {expected}. Pass fresh_loss_net=True to "
+                "build a fresh one."
+            )
     if config.encoder_mode not in LIBRARIES:
         return LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)
     library = LIBRARIES[config.encoder_mode]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,28 @@ HEADS = {  # end of a task-net's class name -> kind of output
 }
 CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")  # of label sets, if the problem type says so
 TASK_TYPES = {"SEQ_CLS": "AdapterForSequenceClassification", "TOKEN_CLS": "AdapterForTokenClassification"}  # PEFT's
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_numbered(value: Any) -> bool:
+    whole = isinstance(value, dict) and value.keys() == {str(i) for i in range(len(value))}
+    return whole and _are_names([*value.values()])
+
+
+FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {  # of these files: a check of a value, what is expected
+    "architectures": (_are_names, 'class names, such as ["BertForTokenClassification"]'),
+    "id2label": (_is_numbered, 'the labels by number from 0 on, such as {"0": "a", "1": "b"}'),
+    "inputs": (lambda value: isinstance(value, dict), 'a mapping, such as {"max_length": 128}'),
+    "input_size": (lambda value: type(value) is int and value > 0, "the number of features"),
+    "predicate_size": (lambda value: type(value) is int and value >= 0, "a width, or 0"),
+    "auto_mapping": (lambda value: isinstance(value, dict), "a mapping"),
+    "model_class": (lambda value: isinstance(value, str), "the name of a class"),
+    "task_type": (lambda value: isinstance(value, str), f"one of {', '.join(TASK_TYPES)}"),
+}
+REMEDY = "Was it saved completely?"
 WANTED = "which predicts neither label sets nor tags nor masks. Give a task-net that was saved by this package."
 
 
@@ -119,4 +143,9 @@ def _read(name: str, file: str, hub: dict[str, Any]) -> dict[str, Any] | None:
         except (OSError, HFValidationError) as error:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise OSError(f"{name}: no such folder here, and it cannot be read from the Hub: {reason}") from error
-    return json_object(path, "Was it saved completely?")
+    found = json_object(path, REMEDY)
+    for key, (fits, expected) in FIELDS.items():
+        value = found.get(key)
+        if value is not None and not fits(value):
+            raise ValueError(f"{path}: `{key}` is {reprlib.repr(value)}; expected {expected}. {REMEDY}")
+    return found

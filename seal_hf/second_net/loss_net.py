@@ -20,7 +20,8 @@ from ..nets.heads import MEAN, POOLINGS
 from ..nets.recurrent import BiLSTMEncoder
 from ..structures.label_sets import LabelSets
 from ..structures.sequences import at_least_float32
-from ..utils.files import check_index
+from ..utils.files import check_index, loading
+from ..utils.messages import few
 from ..utils.modules import Net, evaluating, second_order
 from ..utils.options import check_value
 
@@ -86,6 +87,12 @@ class LossNetConfig(PretrainedConfig):
         self.energy_options = energy_options
         super().__init__(**kwargs)
 
+    @classmethod
+    def from_pretrained(cls, folder: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        """As transformers'. Raises ValueError for values of a wrong type."""
+        with loading(folder, "a loss-net"):
+            return super().from_pretrained(folder, **kwargs)
+
 
 class LossNet(PreTrainedModel):
     """E_Θ(x, y): features of x, encoded once per call, and the energies of S candidate structures.
@@ -125,9 +132,18 @@ class LossNet(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, folder: Any, *args: Any, **kwargs: Any) -> LossNet:  # type: ignore[override]
-        """As transformers'. Raises ValueError for weights other than safetensors."""
+        """As transformers'. Raises ValueError for weights other than safetensors, and for those of another loss-net."""
         check_index(folder)
-        return super().from_pretrained(folder, *args, **kwargs)
+        try:
+            with loading(folder, "a loss-net"):
+                loaded: Any = super().from_pretrained(folder, *args, **{**kwargs, "output_loading_info": True})
+        except RuntimeError as error:
+            if "mismatch" not in str(error):
+                raise
+            raise ValueError(f"The weights in {folder} do not have the shapes of its config.json: {error}") from error
+        if missing := sorted(loaded[1]["missing_keys"]):
+            raise ValueError(f"The weights in {folder} lack {few(missing, 3)}. Was it saved completely?")
+        return loaded if kwargs.get("output_loading_info") else loaded[0]
 
     def _init_weights(self, module: nn.Module) -> None:
         """Called for modules without loaded weights; energies initialise themselves."""

@@ -67,6 +67,34 @@ def check_index(name: str | os.PathLike[str], options: dict[str, Any] | None = N
             )
 
 
+@contextmanager
+def loading(folder: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Inside, a library loads something from a folder or repo that others may have damaged.
+
+    Args:
+        what: what is loaded, for messages, such as "a loss-net".
+
+    Raises:
+        ValueError: the weights are not safetensors, or other files are damaged or have values of a wrong type.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        raise ValueError(
+            f"{folder}: its weights are not readable as safetensors: {error}. Is the file whole, or a pointer of Git "
+            "LFS (git lfs pull)?"
+        ) from error
+    except (ImportError, OSError, RuntimeError, ValueError):  # messages for users
+        raise
+    except Exception as error:  # of many types: transformers takes the values of a file as they are
+        raise ValueError(
+            f"{folder} cannot be loaded as {what}: {type(error).__name__}: {' '.join(str(error).split())}. Is a file "
+            "there damaged, edited, or saved by another version?"
+        ) from error
+
+
 def new_name(path: Path, ending: str) -> Path:
     """A name beside `path` that no file has and no other process takes."""
     names = (path.with_name(f"{path.name}.{secrets.token_hex(4)}.{ending}") for _ in itertools.count())

@@ -111,7 +111,7 @@ class TagOutput(OutputKind):
         if self.config.get("model_type") == BiLSTMConfig.model_type:
             check_owner({"max_length": self.options.max_length}, "a Hugging Face encoder", "the task-net is a BiLSTM")
             features = Vocabulary.from_pretrained(self.options.model, **self.hub).features
-            return Needs([name for name in features if name != "case"], self.config["predicate_size"] > 0)
+            return Needs([name for name in features if name != "case"], (self.config.get("predicate_size") or 0) > 0)
         inputs = self.config.get("inputs")  # for older folders, the tags tell it
         return Needs(predicate="predicate_marker" in inputs if inputs else bool(given_types(self.tags)))
 

@@ -15,6 +15,7 @@ from datasets import Dataset
 from torch import Tensor
 
 from ...utils.compat import without_torchvision
+from ...utils.files import loading
 from ..common import IMAGE, DataError
 from ..image_files import as_rgb, pixels
 from .collators import TensorRows
@@ -258,12 +259,13 @@ def load_image_processor(name: str, **hub: Any) -> Any:
     """The image processor of a folder or repo, one that works without torchvision.
 
     Raises:
-        ValueError: no image processor is there, or pillow is not installed.
+        ValueError: no image processor is there, or a damaged one, or pillow is not installed.
     """
     from transformers import AutoImageProcessor  # imported late, since pillow is optional
 
     try:
-        return AutoImageProcessor.from_pretrained(name, **without_torchvision(), **hub)
+        with loading(name, "an image processor"):
+            return AutoImageProcessor.from_pretrained(name, **without_torchvision(), **hub)
     except OSError as error:
         raise ValueError(
             f"{name} has no image processor to read images. Save the one that the model was trained with "

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from transformers import AutoTokenizer, BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 from ...structures.sequences import IGNORED
+from ...utils.files import loading
 from ...utils.options import check_value
 from .. import DataError
 from .collators import TensorRows, padding_id
@@ -31,14 +32,14 @@ PADDING = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0, "char_ids":
 
 
 def saved_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
-    """The tokenizer saved beside an existing model: any failure means that it is missing.
+    """The tokenizer saved beside an existing model: most failures mean that it is missing.
 
     Raises:
         ValueError: the tokenizer is missing.
     """
     try:
         return load_tokenizer(name, **kwargs)
-    except (AttributeError, OSError, TypeError, ValueError) as error:  # the first and third in transformers 4
+    except (OSError, ValueError) as error:
         raise ValueError(
             f"{name} lacks a tokenizer for raw inputs. Save the one that the model was trained with there: "
             f"tokenizer.save_pretrained(folder). What was found: {str(error).splitlines()[0]}"
@@ -50,12 +51,13 @@ def load_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
     (transformers 4: fails).
 
     Raises:
-        ValueError: the tokenizer is missing.
+        ValueError: the tokenizer is missing or damaged.
     """
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name, **kwargs)
-    except TypeError:  # a vocabulary file's name is None
-        tokenizer = None
+    with loading(name, "a tokenizer"):
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(name, **kwargs)
+        except TypeError:  # a vocabulary file's name is None
+            tokenizer = None
     if tokenizer is None or len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise ValueError(
             f"{name} lacks a tokenizer: all words would be unknown. Save the one that the model was trained with "
