@@ -138,8 +138,11 @@ def test_a_killed_run_has_the_page_of_its_last_checkpoint(finished, tmp_path):
         ('{"step": 1}', "_report.json lacks ended, log, steps"),
         (
             '{"step": 1, "steps": 1, "ended": "", "log": [], "facts": {"labels": {}}}',
-            "its facts on labels are not those of this",
+            "_report.json, or a file beside it, is not as this version of seal_hf writes it",
         ),
+        ('{"step": "1", "steps": 1, "ended": "", "log": {}}', "_report.json lacks log, step, or holds something else"),
+        ('{"step": 1, "steps": 1, "ended": "", "log": [1]}', "is not as this version of seal_hf writes it"),
+        ('{"step": 1, "steps": 1, "ended": "", "log": [], "rows": [1]}', "is not as this version of seal_hf writes"),
     ],
 )
 def test_a_folder_without_a_run_is_refused(content, message, tmp_path):

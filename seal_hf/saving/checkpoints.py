@@ -23,6 +23,8 @@ from transformers import TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.utils import logging
 
+from ..utils.files import json_object
+
 COMPLETE = "complete.json"  # the marker: names and sizes, in bytes, of all other files of the checkpoint
 
 LAST_WORDS = ("true", "last")  # values of `resume_from_checkpoint` that name no folder
@@ -163,7 +165,7 @@ def check_complete(folder: str | Path) -> None:
 def step_of(folder: str | Path | None) -> int:
     """The step that a checkpoint was written at; 0 without a checkpoint."""
     file = None if folder is None else Path(folder, TRAINER_STATE_NAME)
-    return json.loads(file.read_text(encoding="utf-8"))["global_step"] if file is not None and file.is_file() else 0
+    return json_object(file, "Take another checkpoint.")["global_step"] if file is not None and file.is_file() else 0
 
 
 def rotate(run_dir: str | Path, limit: int | None, keep: Iterable[str | Path]) -> None:

@@ -32,7 +32,7 @@ SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {
     "class_masks": class_mask_sections,
     "rewards": reward_sections,
 }
-NEEDED = {"ended", "step", "steps", "log"}  # of _report.json
+NEEDED = {"ended": str, "step": int, "steps": int, "log": list}  # of _report.json: entry -> its type
 REMEDY = "Remove it, and train again to write it anew."
 EXPECTED = "Expected the output folder of a run, with _report.json or a checkpoint."
 
@@ -59,7 +59,16 @@ def write_page(folder: str | Path, beside: str | Path | None = None) -> Path:
 
 def run_page(folder: Path, beside: Path | None = None) -> Page:
     """The page of a run; arguments and errors as for [`write_page`]."""
-    report = read_report(folder)
+    try:
+        return _page_of(read_report(folder), folder, beside)
+    except (AttributeError, LookupError, TypeError) as error:
+        raise ValueError(
+            f"{folder / REPORT}, or a file beside it, is not as this version of seal_hf writes it ({error!r}). "
+            "Use the version that trained the run, or train again."
+        ) from error
+
+
+def _page_of(report: Mapping[str, Any], folder: Path, beside: Path | None) -> Page:
     facts = report.get("facts", {})
     figures = figures_section(facts.get("figures"), folder, beside)
     if report.get("tuned"):
@@ -68,13 +77,7 @@ def run_page(folder: Path, beside: Path | None = None) -> Page:
     training = training_section(report["log"], report.get("best_step"), energy_alone=loss is None)
     sections = [run_section(report), figures, training]
     for name, make in SECTIONS.items():
-        try:
-            sections += make(facts[name], folder) if name in facts else []
-        except (KeyError, TypeError) as error:
-            raise ValueError(
-                f"{folder / REPORT}: its facts on {name} are not those of this version of seal_hf ({error!r}). "
-                "Use the version that trained the run, or train again."
-            ) from error
+        sections += make(facts[name], folder) if name in facts else []
     title = f"{report.get('dataset') or folder.resolve().name}: {loss or 'energy network'}"
     return Page(title, sections, ended(report), "Written by seal_hf from the JSON files beside it.")
 
@@ -90,10 +93,12 @@ def read_report(folder: Path) -> dict[str, Any]:
     last = last_complete_checkpoint(folder)
     file = folder / REPORT
     report = json_object(file, REMEDY) if file.is_file() else {}
-    if missing := NEEDED - report.keys() if file.is_file() else ():
-        raise ValueError(f"{file} lacks {', '.join(sorted(missing))}, which every report of a run has. {REMEDY}")
+    missing = [name for name, kind in NEEDED.items() if report and not isinstance(report.get(name), kind)]
+    if missing:
+        names = ", ".join(sorted(missing))
+        raise ValueError(f"{file} lacks {names}, or holds something else there, unlike a report of a run. {REMEDY}")
     if last is not None and (not report or report["step"] < step_of(last)):
-        state = json.loads((last / "trainer_state.json").read_text(encoding="utf-8"))
+        state = json_object(last / "trainer_state.json", REMEDY)
         settings = read_record(last) or {}
         report = {"ended": "", "settings": settings, "step": state["global_step"], "steps": state["max_steps"]}
         report |= {"log": state["log_history"], "best_step": state.get("best_global_step")}
