@@ -247,6 +247,17 @@ def test_ctrl_c_ends_a_program_with_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err == "seal-hf predict: interrupted.\n"
 
 
+def test_a_message_cannot_change_the_terminal(monkeypatch, capsys):
+    """Names in messages may be those of a stranger's file."""
+
+    def refused(_):
+        raise ValueError("no label \x1b[2Jna\u00efve\r, but\ttwo\nlines")
+
+    monkeypatch.setattr("seal_hf.cli.predict.main", refused)
+    assert run(monkeypatch, "predict") == 1
+    assert capsys.readouterr().err == "seal-hf predict: no label \\x1b[2Jna\u00efve\\x0d, but\ttwo\nlines\n"
+
+
 def test_accelerate_launches_the_command_in_two_processes(tmp_path):
     """64 rows in batches of 8: four steps of two processes, and eight of one."""
     few = "--max_train_rows 64 --hidden_size 8 --num_train_epochs 1 --per_device_train_batch_size 8 --use_cpu true"

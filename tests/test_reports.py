@@ -251,4 +251,5 @@ def test_results_table_aligns():
         ]
     )
     assert results_table([]) == ""
+    assert results_table([{"label\x1b[2J": "a\r\nb\x9b"}]).split() == ["label\\x1b[2J", "-" * 12, "a\\x0d\\nb\\x9b"]
     assert closing_table({}) == ""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..utils.files import whole_file
+from ..utils.messages import printable
 from .outputs import open_kind
 from .outputs.flags import Flags, add_common, add_evaluate
 from .predict import check_format, check_new
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     reader = kind.open_input(gold=True)
     evaluation = kind.evaluate(reader)
     for note in reader.notes:
-        print(f"{flags.prog}: {note}", file=sys.stderr)
+        print(printable(f"{flags.prog}: {note}"), file=sys.stderr)
     print(evaluation.text)
     if output is not None:
         with whole_file(output) as unfinished:

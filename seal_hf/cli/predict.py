@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..utils.messages import printable
 from .outputs import open_kind
 from .outputs.flags import Flags, add_common, add_predict
 
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of our standard output, such as `head`, stopped
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     for note in reader.notes:
-        print(f"{flags.prog}: {note}", file=sys.stderr)
+        print(printable(f"{flags.prog}: {note}"), file=sys.stderr)
     if output is not None:
         print(f"{flags.prog}: {count} {'row' if count == 1 else 'rows'} in {output}.", file=sys.stderr)
 

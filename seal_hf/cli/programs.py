@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..utils.messages import printable
+
 if TYPE_CHECKING:
     from transformers import TrainerCallback, TrainingArguments
 
@@ -48,7 +50,7 @@ def run_program(main: Callable[[], object]) -> None:
     except Exception as error:
         if not _can_be_mended(error):
             raise
-        print(f"{program_name()}: {error}", file=sys.stderr)
+        print(printable(f"{program_name()}: {error}"), file=sys.stderr)
         sys.exit(USAGE if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
         print(f"{program_name()}: interrupted.", file=sys.stderr)

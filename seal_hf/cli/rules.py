@@ -13,6 +13,7 @@ from ..reports.common import results_table
 from ..reports.page.rewards import first_rows, followed, gold_of
 from ..spaces.rewards import Conflict, Rules, output_of_rules
 from ..spaces.rewards.in_words import in_words
+from ..utils.messages import printable
 from ..utils.options import check_value
 from .recipes import parse_recipe
 from .train.rewards import PROGRAMS, WORDS
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments, seed = parse_recipe([program.arguments[0], SeedArguments], words[2:])
     check_value("data_seed", seed.data_seed, least=0)
     data = program.loader(**vars(arguments), seed=seed.data_seed)
-    print(check(file, data))
+    print(printable(check(file, data)))
 
 
 def check(file: str | Path, data: Any) -> str:

@@ -37,7 +37,7 @@ from ..cli.programs import check_one_process, program_name
 from ..cli.recipes import packaged_recipe, read_recipe, recipe_keys
 from ..cli.train.rewards import program_of
 from ..data.contents import fingerprint
-from ..utils.messages import did_you_mean
+from ..utils.messages import did_you_mean, printable
 from .identity import EVERY_RUN, texts, without_places
 from .kinds import KINDS, REWARDED, Figures, Kind
 from .methods.base import CONSTANT, Method, Methods, of_recipe, own_keys
@@ -299,7 +299,7 @@ def main(argv: list[str] | None = None) -> Runs:
     program = program_name() if program_name().startswith("seal-hf") else "python examples/compare_losses.py"
     runs = Runs(options.output_dir or usual_folder(kind, data), origin(program, argv))
     for note in data.notes:
-        print(f"{data.name}: {note}")
+        print(printable(f"{data.name}: {note}"))
     for key in sorted(given):
         theirs = [] if recipes else [name for name in names if name in methods and key in methods[name].settings]
         if own := [f"{name} ({methods[name].settings[key]})" for name in theirs]:

@@ -13,6 +13,7 @@ from transformers import Trainer
 
 from ..saving.earlier_run import RESULTS
 from ..utils.files import json_object
+from ..utils.messages import printable
 
 UNASKED = "trainer_output"  # the Trainer's default output folder
 LABEL_REPORT = "label_report.json"  # label sets: figures of each label on the test split, by the decisions
@@ -142,10 +143,12 @@ def figure_rows(
 
 def results_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """An aligned plain-text table for the terminal: a column per key, in order of first appearance. Numbers are aligned
-    right, floats have 4 decimals, missing values and NaN are `-`. Without rows, the string is empty."""
+    right, floats have 4 decimals, missing values and NaN are `-`, control characters are written as `\\x1b`. Without
+    rows, the string is empty."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
-    widths = [max(len(line[i]) for line in [columns, *cells]) for i in range(len(columns))]
+    heads = [*map(_cell, columns)]
+    widths = [max(len(line[i]) for line in [heads, *cells]) for i in range(len(heads))]
     right = [all(isinstance(row.get(column), (int, float, type(None))) for row in rows) for column in columns]
 
     def line(texts: Sequence[str]) -> str:
@@ -153,10 +156,10 @@ def results_table(rows: Sequence[Mapping[str, Any]]) -> str:
         return "  ".join(aligned).rstrip()
 
     rule = "  ".join("-" * width for width in widths)
-    return "\n".join([line(columns), rule, *map(line, cells)]) if columns else ""
+    return "\n".join([line(heads), rule, *map(line, cells)]) if columns else ""
 
 
 def _cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return f"{value:.4f}" if isinstance(value, float) else printable(value).replace("\n", "\\n")

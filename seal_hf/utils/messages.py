@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but tabs and line breaks
+
+
+def printable(text: object) -> str:
+    """A text for a terminal. Control characters, by which names in data could change what is shown, are written as
+    `\\x1b`."""
+    return CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", str(text))
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
@@ -42,5 +51,5 @@ def check_owner(options: Mapping[str, Any], owner: str, found: str) -> None:
 
 
 def few(words: Sequence[str], shown: int = 8) -> str:
-    """The first `shown` words, joined by commas; ends with `...` if there are more."""
-    return ", ".join(words[:shown]) + (", ..." if len(words) > shown else "")
+    """The first `shown` words, printable and joined by commas; ends with `...` if there are more."""
+    return printable(", ".join(words[:shown]) + (", ..." if len(words) > shown else ""))

@@ -10,6 +10,7 @@ from transformers import TrainerCallback
 
 from ...models.saved import find_loss_net
 from ...training.arguments import CROSS_ENTROPY
+from ...utils.messages import printable
 from ..programs import early_stopping
 
 
@@ -72,7 +73,7 @@ class Arguments(NamedTuple):
     def say(self, text: str) -> None:
         """Print a line in one process of the run."""
         if self.training.process_index == 0:
-            print(text)
+            print(printable(text))
 
     def _owner(self, name: str) -> Any:
         return next(part for part in (self.data, self.nets, self.run, self.training) if hasattr(part, name))
