@@ -94,6 +94,15 @@ def numbered(folder, count, suffix=".mrg"):
         (folder / f"wsj_{number:04}{suffix}").write_text(f"( {word} )\n( {word[:-1]} (. .)) )\n", encoding="utf-8")
 
 
+def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch):
+    numbered(tmp_path / "bank", 1)
+    with zipfile.ZipFile(tmp_path / "bank.zip", "w") as archive:
+        archive.write(next((tmp_path / "bank").iterdir()), "a.mrg")
+    monkeypatch.setattr("seal_hf.data.trees.MOST_BYTES", 10)
+    with pytest.raises(DataError, match=r"bank.zip: \d+ bytes unpacked, more than 10. Unpack it into a folder"):
+        load_trees(str(tmp_path / "bank.zip"))
+
+
 def test_files_are_split_by_number_and_the_split_is_recorded(tmp_path):
     numbered(tmp_path / "bank", 12)
     with zipfile.ZipFile(tmp_path / "bank.zip", "w") as archive:

@@ -25,6 +25,7 @@ from .tags import TagSequenceData, build, check_options
 from .toy_trees import toy_trees
 
 TREE_FILES = (".mrg", ".ptb", ".trees", ".tree", ".brackets", ".parse")
+MOST_BYTES = 2**30  # of an archive's files, unpacked; they are read into memory
 
 
 class TreeFile(NamedTuple):
@@ -110,6 +111,8 @@ def tree_files(path: Path) -> Iterator[TreeFile]:
 def _archived(path: Path) -> Iterator[TreeFile]:
     try:
         with ZipFile(path) as archive:
+            if (size := sum(info.file_size for info in archive.infolist())) > MOST_BYTES:
+                raise DataError(f"{path}: {size:,} bytes unpacked, more than {MOST_BYTES:,}. Unpack it into a folder.")
             for name in archive.namelist():
                 hidden = any(part.startswith(".") or part == "__MACOSX" for part in Path(name).parts)
                 if Path(name).suffix.lower() in TREE_FILES and not hidden and not name.endswith("/"):
