@@ -147,7 +147,40 @@ def test_separators_inside_names_are_noted(tmp_path):
     assert any(
         note.startswith("1 labels contain ',' between names that are labels too, such as 'b, c'") for note in found
     )
-    assert not any("separate" in note for note in notes_of(tmp_path, ["new york", "new jersey|new orleans"] * 10))
+    (found,) = (n for n in notes_of(tmp_path, ['"Health, Safety"', "IT", "HR"] * 5) if "separate" in n)
+    assert found.startswith("4 labels stand in 3 different cells, since commas separate them, as in 'Health, Safety'")
+    for cells in (["new york", "new jersey|new orleans"], ['"a,b"', '"b,c"', '"a,c"']):
+        assert not any("separate" in note for note in notes_of(tmp_path, cells * 10))
+
+
+def test_labels_that_are_never_0_are_refused_or_noted(tmp_path):
+    marked = [(row[0], *(value or "" for value in row[2:])) for row in ROWS]  # as a spreadsheet with ones alone
+    with pytest.raises(DataError, match="d.csv: labels are 1 or unknown, but never 0.* an empty cell or -1 means"):
+        load_multilabel(csv(tmp_path / "d.csv", ["text", *NAMES], marked))
+    some = [(row[0], row[2], row[3], row[4] or -1) for row in ROWS]
+    notes = load_multilabel(csv(tmp_path / "d.csv", ["text", *NAMES], some)).notes
+    assert any(note.startswith("1 of 3 labels are 1 or unknown, but never 0: threat.") for note in notes)
+
+
+def test_a_test_split_without_labels_is_to_be_left_out(tmp_path):
+    csv(tmp_path / "train.csv", ["text", "labels"], [(row[0], "a") for row in ROWS])
+    csv(tmp_path / "test.csv", ["text"], [(row[0],) for row in ROWS])
+    with pytest.raises(DataError, match="test.csv has no column 'labels'.* leave this split out: seal-hf"):
+        load_multilabel(str(tmp_path))
+
+
+def test_a_column_that_names_splits_is_noted(tmp_path):
+    rows = [(row[0], "a", "test" if i % 4 == 0 else "train") for i, row in enumerate(ROWS)]
+    notes = load_multilabel(csv(tmp_path / "d.csv", ["text", "labels", "part"], rows)).notes
+    assert any(note.startswith("the column 'part' names splits, but is not read") for note in notes)
+
+
+def test_a_split_without_any_label_is_noted(tmp_path):
+    for split in ("train", "test"):
+        rows = [(split + row[0], "a" if row[2] and split == "train" else "") for row in ROWS]
+        csv(tmp_path / f"{split}.csv", ["text", "labels"], rows)
+    notes = load_multilabel(str(tmp_path)).notes
+    assert "no row of test has a label: figures on it mean nothing." in notes
     assert not any("separate" in note for note in notes_of(tmp_path, ["a|b", '"a;b"', '"a,c"', "b"] * 5))
 
 

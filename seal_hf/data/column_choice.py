@@ -124,12 +124,12 @@ def check_header(rows: Mapping[str, Any], source: str, remedy: str) -> None:
         )
 
 
-def need_column(name: str, rows: Mapping[str, Any], argument: str, source: str) -> None:
-    """Raises DataError if the column is missing."""
+def need_column(name: str, rows: Mapping[str, Any], argument: str, source: str, remedy: str = "") -> None:
+    """Raises DataError if the column is missing. `remedy` is what else to do."""
     if name not in rows:
         raise DataError(
             f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{did_you_mean(name, rows)} Name the "
-            f"right one with --{argument}."
+            f"right one with --{argument}.{remedy}"
         )
 
 

@@ -20,6 +20,7 @@ from .hygiene import keys_of, repeat_notes
 IMAGE = "image"  # column of images
 PAIR = ("text", "text_pair")  # columns of a pair of texts, as tokenizers and pipelines call them
 SPLITS = ("train", "validation", "test")
+WRITE_ZERO = "If an empty cell or -1 means that a row lacks the label, write 0 there."
 NORMALIZE = ("none", "minmax", "standard", "auto")
 
 
@@ -299,9 +300,11 @@ def label_data(
         weights: weights of the kept training rows, or None.
 
     Raises:
-        DataError: the train or validation split is empty.
+        DataError: the train or validation split is empty, or labels are 1 or unknown alone.
     """
     check_splits({split: len(y) for split, y in labels.items()}, source)
+    if not any((y == 0).any() for y in labels.values()) and any((~(y >= 0)).any() for y in labels.values()):
+        raise DataError(f"{source}: labels are 1 or unknown, but never 0, so there is nothing to learn. {WRITE_ZERO}")
     kept = {split: slice(max_train_rows if split == "train" else None) for split in labels if len(labels[split])}
     labels = {split: labels[split][rows] for split, rows in kept.items()}
     inputs = {split: _first_rows(inputs[split], len(y)) for split, y in labels.items()}
@@ -334,10 +337,21 @@ def label_notes(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> list[
     empty = sum(int((y == 0).all(1).sum()) for y in labels.values())
     total = sum(len(y) for y in labels.values())
     notes = [f"{empty} of {total} rows have no label (kept)."] if empty else []
+    bare = [split for split, y in labels.items() if len(y) and not (y > 0).any()]
+    if bare and len(bare) < len(labels):
+        notes.append(f"no row of {' and '.join(bare)} has a label: figures on it mean nothing.")
     unknown = [int(np.count_nonzero(~(y >= 0))) for y in labels.values()]
     if any(unknown):
         total *= len(names)
         notes.append(f"{sum(unknown)} of {total} labels of rows are unknown (-1): they count in no loss or figure.")
+    without = ~np.any([(y == 0).any(0) for y in labels.values()], axis=0)
+    partly = np.any([(y > 0).any(0) for y in labels.values()], axis=0)
+    partly &= np.any([(~(y >= 0)).any(0) for y in labels.values()], axis=0)
+    never = [names[i] for i in np.flatnonzero(without & partly).tolist()]
+    if never:
+        notes.append(
+            f"{len(never)} of {len(names)} labels are 1 or unknown, but never 0: {few(never, 5)}. {WRITE_ZERO}"
+        )
     present = {split: (y > 0).any(0) for split, y in labels.items()}
     held_out = np.any([has for split, has in present.items() if split != "train"], axis=0)
     unseen = [names[i] for i in np.flatnonzero(held_out & ~present["train"]).tolist()]

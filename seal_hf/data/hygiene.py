@@ -71,6 +71,13 @@ def separator_notes(cells: Iterable[Any], names: Sequence[str]) -> list[str]:
                 f"{others} others: {len(names)} labels, but {len(parts)} if only {marks[0]!r} separates. If the other "
                 "mark belongs to names, write the cells as JSON lists."
             ]
+    distinct = set(texts)
+    if marks == [","] and len(distinct) < len(names) and 2 * len(distinct) <= len(texts):
+        cell = next(text for text in texts if "," in text)
+        return [
+            f"{len(names)} labels stand in {len(distinct)} different cells, since commas separate them, as in "
+            f"{cell[:60]!r}. If the comma belongs to a name, write the cells as JSON lists."
+        ]
     known = set(names)
     for mark in SEPARATORS:
         both = [name for name in names if mark in name and {part.strip() for part in name.split(mark)} - {""} <= known]

@@ -28,6 +28,8 @@ from .line_files import SUFFIXES, not_utf8, read_lines
 from .sample_weights import read_weights, with_mean_1
 from .stratified import complete_splits
 
+BARE = ("", " If there are no labels, leave this split out: seal-hf predict reads it.")  # if it is the test split
+
 
 @dataclass
 class Reading:
@@ -258,6 +260,7 @@ def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: i
     first = next(iter(found.splits))
     chosen = choose(columns, found.splits[first], found.classes, found.place(first), found.kind)
     notes += [chosen.note] if chosen.note else []
+    notes += _split_column_note(found.splits.get("all", {}))
     if chosen.text == FEATURES and found.kind == "texts" and columns.text_column is None:
         raise DataError(
             f"{source}: its column {FEATURES!r} would be read as texts. Features are read from .parquet, .arff and "
@@ -323,7 +326,7 @@ def _label_columns(found: Reading, names: Sequence[str]) -> dict[str, np.ndarray
     matrices = {}
     for split, rows in found.splits.items():
         for name in names:
-            need_column(name, rows, "label_columns", found.place(split))
+            need_column(name, rows, "label_columns", found.place(split), BARE[split == "test"])
         place = partial(found.place, split)
         matrices[split] = column_labels({name: rows[name] for name in names}, place)
     return matrices
@@ -333,7 +336,7 @@ def _label_sets(found: Reading, column: str, label_format: str) -> tuple[dict[st
     """Label sets, (N, L) by split, and label names, from one column of label sets."""
     cells, raw = {}, []
     for split, rows in found.splits.items():
-        need_column(column, rows, "label_column", found.place(split))
+        need_column(column, rows, "label_column", found.place(split), BARE[split == "test"])
         cells[split] = [label_cell(v, found.place(split, i), keep_empty=True) for i, v in enumerate(rows[column])]
         raw += rows[column]
     classes = found.classes.get(column)
@@ -355,6 +358,17 @@ def _label_sets(found: Reading, column: str, label_format: str) -> tuple[dict[st
                 "give --label_format names."
             )
     return labels, names
+
+
+def _split_column_note(rows: Rows) -> list[str]:
+    """A note on a column of a table without splits that names a split for each row: it is not read."""
+    words = {word for known in SPLIT_WORDS.values() for word in known}
+    for name, values in rows.items():
+        if all(isinstance(value, str) and value.lower() in words for value in values) and len(set(values)) > 1:
+            return [
+                f"the column {name!r} names splits, but is not read: give a table for each split, such as train.csv."
+            ]
+    return []
 
 
 def _leave_out_unlabelled(found: Reading, chosen: Chosen) -> None:
