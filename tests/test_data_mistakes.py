@@ -198,8 +198,17 @@ def test_a_table_of_tags_is_refused_with_its_line(tmp_path):
         with pytest.raises(DataError, match=message):
             load_tags(str(tmp_path))
     (tmp_path / "dev.jsonl").write_text(row.replace('"a"', '" "'))
-    with pytest.raises(DataError, match="dev.jsonl, line 1: word ' ' with tag 'O'; expected text and a tag"):
+    with pytest.raises(DataError, match="dev.jsonl, line 1: the word is ' ', with the tag 'O'; expected text"):
         load_tags(str(tmp_path))
+
+
+def test_numbers_of_tags_are_ids_from_0(tmp_path):
+    rows = {"tokens": [["a", "b"]] * 20, "ner_tags": [[1, 0]] * 20}
+    (note,) = (note for note in load_tags(Dataset.from_dict(rows)).notes if "numbers" in note)
+    assert note.startswith("tags are numbers, each read by itself. If they are ids of B-X and I-X")
+    rows["ner_tags"][3] = [1, -100]  # as tokenized rows have for sub-words
+    with pytest.raises(DataError, match="row 3 .*: the tag of 'b' is -100; expected a name, or an id .* whole words"):
+        load_tags(Dataset.from_dict(rows))
 
 
 def test_a_name_without_an_image_is_named_among_names_of_images(tmp_path):

@@ -104,10 +104,15 @@ def _rows(table: Dataset, words_name: str, tags_name: str, origins: Origins) -> 
             sizes = " and ".join(str(len(x)) if isinstance(x, list) else repr(x)[:40] for x in (words, tags))
             raise DataError(f"{origins.place(row)}: words and tags must be lists of the same length; found {sizes}.")
         for word, tag in zip(words, tags, strict=True):
-            if not isinstance(word, str) or not word.strip() or tag is None or (names and not 0 <= tag < len(names)):
+            if not isinstance(word, str) or not word.strip():
                 raise DataError(
-                    f"{origins.place(row)}: word {word!r} with tag {tag!r}; expected text and a tag. Leave out splits "
-                    "without tags."
+                    f"{origins.place(row)}: the word is {word!r}, with the tag {tag!r}; expected text. Leave out such "
+                    "words with their tags."
+                )
+            if tag is None or (isinstance(tag, int) and not 0 <= tag < (len(names) if names else tag + 1)):
+                raise DataError(
+                    f"{origins.place(row)}: the tag of {word!r} is {tag!r}; expected a name, or an id of a class from "
+                    "0 on. Give whole words, before a tokenizer cuts them, and leave out words and splits without tags."
                 )
         rows["tags"].append([names[tag] if names else str(tag).strip() for tag in tags])
     return rows | _features(table, (words_name, tags_name), [len(words) for words in rows["words"]])

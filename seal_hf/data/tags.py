@@ -296,6 +296,11 @@ def _convert_all(splits: dict[str, Rows], scheme: str, notes: list[str]) -> str:
             "them, or read each tag by itself with --scheme plain."
         )
     if scheme == "plain" or found == "plain":
+        if scheme == "auto" and all(map(str.isdigit, names)):
+            notes.append(
+                "tags are numbers, each read by itself. If they are ids of B-X and I-X, there are no spans: give the "
+                "names, or a column of ClassLabel."
+            )
         if scheme not in ("auto", "plain"):
             raise DataError(
                 f"`scheme` is {scheme!r}, but the tags are plain: names without B- and I-. Use auto or plain."
