@@ -217,6 +217,10 @@ def test_mistakes_in_masks_are_named_with_the_file(tmp_path):
     beyond = r"masks.007.png: the mask holds the class 9, but there are 4 classes, 0 to 3: sky, road, car, tree. Name"
     refused(beyond, at(9), class_names=NAMES)
     refused(r"masks.007.png: the mask holds the value 9, but no mask holds 4: .* Threshold a mask", at(9))
+    refused(
+        r"holds the value 4, but no mask holds 0: .* If ids begin at 1, give `reduce_labels`",
+        np.where(masks < 255, masks + 1, 255),
+    )
     refused(r"masks.003.png: the image is 6 x 5 pixels and its mask 4 x 5", [*masks[:3], masks[3, :4], *masks[4:]])
     colour = palette()[masks[5]]
     refused(r"masks.005.png: the mask has shape \(6, 5, 3\) with different channels.*palette PNG",

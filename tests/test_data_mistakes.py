@@ -32,7 +32,11 @@ def write(folder, **files):
         ("a.csv", "text,labels\n" + ROWS + "text,labels\n" + ROWS, "a.csv, line 22: the header again. Remove it"),
         ("a.csv", "text\tlabels\na\tjoy\n", "its header, 'text\\\\tlabels', is separated by tabs. Save it with commas"),
         ("a.tsv", "text,labels\na,joy\n", "its header, 'text,labels', is separated by commas. Save it with tabs"),
-        ("a.csv", "\n\ntext;labels\na;joy\n", "is separated by semicolons"),
+        (
+            "a.csv",
+            "\n\ntext;labels\na;joy\n",
+            r"by semicolons. Save it with commas, as pandas.read_csv\(FILE, sep=';'",
+        ),
         ("a.csv", "text,labels\na,['joy' 'fear']\nb,['joy']\n", "no commas, as a NumPy array in text. Write lists"),
         ("a.csv", "text,labels\na,\"{'joy': 1, 'fear': 0}\"\n", "is a mapping. Give a list, or a column per label"),
         ("a.csv", 'features,labels\n"[1, 2]",joy\n', "its column 'features' would be read as texts"),

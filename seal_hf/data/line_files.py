@@ -98,7 +98,8 @@ def _table(path: Path, without_header: Sequence[str]) -> Iterator[Row]:
 def _separated(header: str, mark: str, is_tsv: bool, path: Path) -> DataError:
     names = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
     wanted = "tabs" if is_tsv else "commas"
-    return DataError(f"{path}: its header, {header!r}, is separated by {names[mark]}. Save it with {wanted}.")
+    how = f", as pandas.read_csv(FILE, sep={mark!r}).to_csv(FILE, index=False) does" if not is_tsv else ""
+    return DataError(f"{path}: its header, {header!r}, is separated by {names[mark]}. Save it with {wanted}{how}.")
 
 
 def _numbered(reader: Any, path: Path) -> Generator[Row]:

@@ -143,10 +143,11 @@ class Seen:
         missing = np.flatnonzero(self.pixels[: self.largest] == 0).tolist()
         if missing or self.largest >= MOST_UNNAMED:
             found = f"but no mask holds {missing[0]}" if missing else f"and there are {self.largest + 1} values in all"
+            from_1 = " If ids begin at 1, give `reduce_labels` (--reduce_labels true)." if missing == [0] else ""
             raise DataError(
                 f"{self.first[self.largest]}: the mask holds the value {self.largest}, {found}: these may be no class "
-                f"ids. Name all classes ({TEXT} beside the data, or --class_names). Threshold a mask that JPEG or "
-                "resizing blurred, and save it as PNG. Give the value of pixels that do not count by `ignore_index` "
+                f"ids.{from_1} Name all classes ({TEXT} beside the data, or --class_names). Threshold a mask that JPEG "
+                "or resizing blurred, and save it as PNG. Give the value of pixels that do not count by `ignore_index` "
                 "(--ignore_index)."
             )
         return [str(i) for i in range(self.largest + 1)]
