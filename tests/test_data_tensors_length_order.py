@@ -50,6 +50,10 @@ def test_results_are_those_of_single_rows_in_their_own_order(tmp_path, folder, k
         np.testing.assert_allclose(predictions[i, : len(wanted)][counts], logits[counts], atol=1e-5)
     lengths = sorted((len(rows.batch([i])["labels"][0]) for i in range(len(rows))), reverse=True)
     assert [longest for _, longest in seen[:4]] == lengths[::8]  # as little padding as there can be
+    trainer.eval_dataset = rows
+    for loader in (trainer.get_eval_dataloader(), trainer.get_test_dataloader(rows)):  # a user's own loop
+        own = [row[row != -100].tolist() for batch in loader for row in batch["labels"]]
+        assert own == [(labels := rows.batch([i])["labels"][0])[labels != -100].tolist() for i in range(len(rows))]
 
 
 @pytest.mark.parametrize("option", ["batch_eval_metrics", "eval_do_concat_batches"])

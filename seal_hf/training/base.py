@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 from transformers import Trainer, set_seed
-from transformers.trainer_utils import EvalLoopOutput, TrainOutput, default_compute_objective
+from transformers.trainer_utils import EvalLoopOutput, PredictionOutput, TrainOutput, default_compute_objective
 from transformers.utils import logging
 
 from ..data.tensors.collators import TensorRows, collate_rows
@@ -27,7 +27,7 @@ from .alignment import ALIGNMENT, PULL
 from .checkpoints import Checkpoints
 from .checks import check_best_metric, check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
 from .epochs import SaveAfterEvaluation, tell_epochs
-from .evaluation import scored_by, scoring
+from .evaluation import putting_back, scored_by, scoring
 from .hints import hint_at
 from .label_parts import see_labels
 from .meters import Meters, contrasts
@@ -60,6 +60,7 @@ class StructuredTrainer(Trainer):
     model_role = "task-net"
     run_settings: dict[str, Any] = {}
     evaluates_by_length = True
+    puts_back = False  # True within `evaluate` and `predict`, whose results return in the rows' own order
     args: Any  # [`SealTrainingArguments`] or [`EnergyTrainingArguments`]
     model: Any
     hub_model_id: Any  # a name, once the repo is there
@@ -197,7 +198,13 @@ class StructuredTrainer(Trainer):
         """As the Trainer's; stops training if the nets diverged, before a metric meets NaN."""
         if self.is_in_train:
             self._check_finite()
-        return super().evaluate(*args, **kwargs)
+        with putting_back(self):
+            return super().evaluate(*args, **kwargs)
+
+    def predict(self, *args: Any, **kwargs: Any) -> PredictionOutput:
+        """As the Trainer's."""
+        with putting_back(self):
+            return super().predict(*args, **kwargs)
 
     def evaluation_loop(
         self, dataloader: DataLoader, description: str, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
@@ -222,9 +229,9 @@ class StructuredTrainer(Trainer):
         return contrasts(self.eval_meters.drain())
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
-        """By length, unless the order matters: for metrics, results or noise by batch."""
-        args = self.args
-        seen = args.batch_eval_metrics or not args.eval_do_concat_batches or not self.evaluates_by_length
+        """By length, unless the order matters: for metrics, results or noise by batch, or in a loader for the user."""
+        args, sorts = self.args, self.puts_back and self.evaluates_by_length
+        seen = args.batch_eval_metrics or not args.eval_do_concat_batches or not sorts
         if seen or getattr(args, "use_legacy_prediction_loop", False):
             return super()._get_eval_sampler(eval_dataset)
         return longest_first(eval_dataset) or super()._get_eval_sampler(eval_dataset)

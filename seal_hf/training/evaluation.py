@@ -59,7 +59,8 @@ def give_by_batch(trainer: Any, dataset: Any, take: Callable) -> None:
 def predicting(trainer: Any, preprocess: Callable | None = None) -> Iterator[None]:
     """Inside, the trainer predicts logits, or what `preprocess` makes of them, and nothing else: metrics, energies, the
     user's `preprocess_logits_for_metrics` and `prediction_loss_only` are off."""
-    wanted = {"preprocess_logits_for_metrics": preprocess, "compute_metrics": None, "meters_energies": False}
+    wanted: dict[str, Any] = {"preprocess_logits_for_metrics": preprocess, "compute_metrics": None}
+    wanted |= {"meters_energies": False, "puts_back": True}
     before, loss_only = {name: getattr(trainer, name) for name in wanted}, trainer.args.prediction_loss_only
     vars(trainer).update(wanted)
     trainer.args.prediction_loss_only = False
@@ -68,6 +69,16 @@ def predicting(trainer: Any, preprocess: Callable | None = None) -> Iterator[Non
     finally:
         vars(trainer).update(before)
         trainer.args.prediction_loss_only = loss_only
+
+
+@contextmanager
+def putting_back(trainer: Any) -> Iterator[None]:
+    """Inside, loaders may sort rows by length: results return in the rows' own order."""
+    before, trainer.puts_back = trainer.puts_back, True
+    try:
+        yield
+    finally:
+        trainer.puts_back = before
 
 
 def are_too_many(trainer: Any, num_rows: int) -> bool:
