@@ -1,6 +1,7 @@
 """Rows that no collator pads are refused at the start; a run with the collator that the message names is the oracle."""
 
 import pytest
+import tiny_masks
 import torch
 from datasets import Dataset
 from tiny_models import tiny_arguments, tiny_config, tiny_texts, tiny_tokenizer
@@ -76,3 +77,30 @@ def test_texts_that_are_not_tokenized_are_refused_with_what_to_call(tmp_path):
     SealTrainer(net, arguments, train_dataset=texts, data_collator=collate).train()
     transformed = texts.with_transform(lambda rows: {**tokenizer(rows["text"]), "labels": rows["labels"]})
     SealTrainer(net, arguments, train_dataset=transformed, processing_class=tokenizer).train()
+
+
+class Own(torch.utils.data.Dataset):
+    """Rows of a user's own class: nothing tells their labels before a batch."""
+
+    def __init__(self, labels, **inputs):
+        self.row = {"labels": torch.tensor(labels), **inputs}
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return dict(self.row)
+
+
+def test_labels_of_ones_own_data_set_are_checked_in_the_first_batches(tmp_path):
+    words = {name: torch.ones(3, dtype=torch.long) for name in ("input_ids", "attention_mask")}
+    pixels = {"pixel_values": torch.zeros(3, 8, 8)}
+    texts = AutoModelForSequenceClassification.from_config(tiny_config("bert", num_labels=3))
+    for net, inputs, wrong, right, message in (
+        (texts, words, [0, 2, 1], [0, -1, 1], "holds 2; expected 0 or 1 for each label"),
+        (tiny_masks.model(), pixels, [[-100, 1] * 4] * 8, [[255, 1] * 4] * 8, "holds -100, but the masks have 2 cl"),
+    ):
+        arguments = tiny_arguments(tmp_path, max_steps=1, remove_unused_columns=False)
+        with pytest.raises(ValueError, match=f"`labels` of `train_dataset` {message}"):
+            SealTrainer(net, arguments, train_dataset=Own(wrong, **inputs)).train()
+        SealTrainer(net, arguments, train_dataset=Own(right, **inputs)).train()

@@ -32,6 +32,7 @@ from .hints import hint_at
 from .label_parts import see_labels
 from .meters import Meters, contrasts
 from .patience import logged, unchanged
+from .rows import check_batches
 from .run_record import contents
 
 logger = logging.get_logger(__name__)
@@ -296,10 +297,14 @@ class StructuredTrainer(Trainer):
             self.args.eval_on_start = asked
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> Any:
-        """As the Trainer's; no batch if a callback stops the run before its first step, see [`Patience`]."""
+        """As the Trainer's; no batch if a callback stops the run before its first step, see [`Patience`]. Checks labels
+        of the first batches."""
         if self.control.should_training_stop:
             return [], None
-        return super().get_batch_samples(epoch_iterator, num_batches, device)
+        found = super().get_batch_samples(epoch_iterator, num_batches, device)
+        if self.state.global_step == self.resumed_step:
+            check_batches(self, found[0])
+        return found
 
     def contents_of(self, name: str) -> Any:
         """A description of `train_dataset` or `eval_dataset`, see [`contents`]; computed once."""

@@ -3,7 +3,7 @@ read, pixels of another scale than the saved net will read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -70,6 +70,17 @@ def check_shapes(trainer: Any) -> None:
                 continue
             shape = shape[1:] if isinstance(dataset, TensorRows) else shape
             trainer.space.check_shape(shape, trainer.model.config.num_labels, name)
+
+
+def check_batches(trainer: Any, batches: Iterable[Any]) -> None:
+    """Raises ValueError for labels outside the trainer's space in the first batches of a run. Rows of the user's own
+    data set, transform or collator are not checked before."""
+    if isinstance(trainer.train_dataset, TensorRows):
+        return
+    for batch in batches:
+        labels = batch.get("labels") if isinstance(batch, Mapping) else None
+        if isinstance(labels, torch.Tensor):
+            trainer.space.check_values(labels.flatten(), "train_dataset")
 
 
 def check_padding(trainer: Any) -> None:
