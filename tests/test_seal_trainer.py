@@ -7,6 +7,7 @@ import tiny_run
 import torch
 from losses import LOSSES_OF_ENERGIES
 from safetensors.torch import load_file
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import TrainerCallback
 
 from seal_hf import SealForMultiLabel, SealTrainer, TensorRows, load_energy_network
@@ -35,6 +36,29 @@ def test_the_input_is_encoded_once_for_all_candidates(tmp_path):
     calls = count_forwards(nets.loss_net.encoder)
     trainer.train()
     assert len(calls) == 2  # one per phase
+
+
+@pytest.mark.parametrize("loss", ["nce", "regression", "ce"])
+def test_no_step_waits_for_the_device(tmp_path, loss):
+    """From the begin of a step until its gradients are there, no operation reads a value."""
+    seen = set()
+
+    class Operations(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.add(function.overloadpacket.__name__)
+            return function(*args, **(kwargs or {}))
+
+    class Watch(TrainerCallback):
+        def on_step_begin(self, *args, **kwargs):
+            self.mode = Operations()
+            self.mode.__enter__()
+
+        def on_pre_optimizer_step(self, *args, **kwargs):
+            self.mode.__exit__(None, None, None)
+
+    tiny_run.make(tmp_path, loss=loss, energy_weight=None, max_steps=3, callbacks=[Watch()])[0].train()
+    assert "sigmoid" in seen or loss == "ce"
+    assert not seen & {"_local_scalar_dense", "nonzero", "masked_select", "equal"}
 
 
 def test_each_update_moves_one_net_and_leaves_no_gradient_in_the_other(tmp_path):

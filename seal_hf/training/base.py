@@ -104,6 +104,7 @@ class StructuredTrainer(Trainer):
         self.label_names = ["labels"]
         self._reset_meters()
         self._take_arguments()
+        self.args.logging_nan_inf_filter = False  # it waits for the loss of each step; ours are watched on the device
         if self.args.device.type == "cpu":  # torch would warn at every evaluation
             self.args.dataloader_pin_memory = False
 
