@@ -4,6 +4,7 @@ import pytest
 import tiny_run
 import torch
 
+from seal_hf.training import alignment
 from seal_hf.training.alignment import SCALES
 from seal_hf.training.energy_weight import BLIND_SHARE, balanced, prefix_of, ruled_share
 
@@ -126,9 +127,11 @@ def ruled_run(folder, resume=None, stop=None, **options):
     return trainer, nets
 
 
-def test_the_rule_takes_its_share_of_the_pull_and_evaluations_move_it(tmp_path):
+@pytest.mark.parametrize("scales_at_once", [len(SCALES), 5])
+def test_the_rule_takes_its_share_of_the_pull_and_evaluations_move_it(tmp_path, monkeypatch, scales_at_once):
     """Each step has the share that the log until then gives, and an evaluation's alignment is the cosine of the two
     gradients of all rows, at the scale of the logits that fits their labels best."""
+    monkeypatch.setattr(alignment, "AT_ONCE", scales_at_once * 40 * tiny_run.LABELS)
     trainer, nets = ruled_run(tmp_path, loss="regression", eval_strategy="epoch", per_device_eval_batch_size=40)
     log = trainer.state.log_history
     shares = [(i, entry["energy_share"]) for i, entry in enumerate(log) if "energy_share" in entry]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 ALIGNMENT, PULL = "energy_alignment", "energy_pull"  # as an evaluation reports them
 SCALES = tuple(2 ** (k / 4) for k in range(-8, 5))  # of the logits, 1 / temperature: 0.25 to 2
+AT_ONCE = 2**20  # logits in one call of the task loss
 
 
 def row_pulls(logits: Tensor, energy_term: Callable[[Tensor], Tensor], task_loss: Callable[[Tensor], Tensor]) -> Tensor:
@@ -17,19 +18,22 @@ def row_pulls(logits: Tensor, energy_term: Callable[[Tensor], Tensor], task_loss
     Args:
         logits: (B, ...) of the task-net.
         energy_term, task_loss: logits -> scalar, means over rows: the two terms of the task-net's loss, without λ1 and
-            λ2.
+            λ2. `task_loss` gets the rows several times, one copy after another: (n B, ...).
 
     Returns:
         (B, 1 + 3 S) for S scales: ‖e‖², then ⟨t_a, s⟩, ⟨t_a, e⟩ and ‖t_a‖² for each scale a. Here s are the logits of
         the row, e is the gradient of its energy term at s, and t_a the gradient of its task loss at a s.
     """
     logits = logits.detach().float()
+    at_once = max(1, AT_ONCE // max(logits.numel(), 1))
     with torch.enable_grad():
         e = _gradient(energy_term, logits)
-        columns = [_dot(e, e)]
-        for a in SCALES:
-            t = _gradient(task_loss, a * logits)
-            columns += [_dot(t, logits), _dot(t, e), _dot(t, t)]
+        columns = [(e * e).flatten(1).sum(1)]
+        for i in range(0, len(SCALES), at_once):
+            scaled = torch.stack([a * logits for a in SCALES[i : i + at_once]])  # (n, B, ...)
+            t = _gradient(task_loss, scaled.flatten(0, 1)).view_as(scaled)
+            products = [(t * other).flatten(2).sum(2) for other in (logits, e, t)]  # (n, B) each
+            columns += torch.stack(products, dim=1).flatten(0, 1).unbind()
     return torch.stack(columns, dim=1)
 
 
@@ -37,10 +41,6 @@ def _gradient(mean: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
     """The gradient of each row's own part of the mean."""
     logits = logits.clone().requires_grad_()
     return torch.autograd.grad(mean(logits) * len(logits), logits)[0]
-
-
-def _dot(a: Tensor, b: Tensor) -> Tensor:
-    return (a * b).flatten(1).sum(1)
 
 
 class Alignment:

@@ -127,7 +127,11 @@ class TwoNets:
             row, cost = trainer.energy_loss.task_row(space, logits, space.output(logits), gold, mask)
             return trainer.energy_loss.task_term(trainer.loss_net.energies(encoded, row, mask), cost)
 
-        return row_pulls(batch.logits, energy_term, lambda logits: trainer.space.task_loss(logits, batch.labels, None))
+        def task_loss(logits: Tensor) -> Tensor:
+            copies = len(logits) // len(batch.labels)
+            return trainer.space.task_loss(logits, torch.cat([batch.labels] * copies), None)
+
+        return row_pulls(batch.logits, energy_term, task_loss)
 
     def _evaluation_noise(self) -> torch.Generator:
         """A generator for each batch of an evaluation. Its key ends with a stream that training does not use."""
