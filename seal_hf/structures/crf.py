@@ -18,11 +18,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .sequences import IGNORED, at_least_float32, inverse_transform, pack, take, unpack
 
-TINY = {torch.float64: 1e-200, torch.float32: 1e-30}  # of a sum whose largest term may be 1; 1 / TINY is finite
+TINY = {torch.float64: 1e-200, torch.float32: 1e-30}  # of a sum of terms of at most 1; 1 / TINY is finite
 LOWEST = -1e30  # stands for -inf in sums, since the gradient of a sum of -inf alone would be NaN
 
 
@@ -49,19 +50,16 @@ def _messages(emissions: Tensor, transitions: Tensor, start: Tensor) -> tuple[Te
         subtracted there, (B, T) or (D, B, T). A tag that is less likely than the best by `TINY` counts as forbidden.
     """
     exact = torch.float32 if emissions.device.type == "mps" else torch.float64  # sums of small numbers; MPS has no more
-    tiny = TINY[exact]
+    tiny, kind, emissions = TINY[exact], emissions.dtype, emissions.to(exact)
     top = transitions.detach().amax((-2, -1), keepdim=True)
     weights = (transitions - top).to(exact).exp()
-    message = start.expand_as(emissions[..., 0, :])
-    messages, scales = [], [torch.zeros_like(message[..., :1])]
-    for e in emissions.unbind(-2):
-        messages.append(message)
-        here = message + e
-        scale = here.detach().amax(-1, keepdim=True)
-        sums = (here - scale).to(exact).exp() @ weights
-        message = sums.clamp_min(tiny).log().to(here.dtype).masked_fill(sums < tiny, LOWEST)
-        scales.append(scale + top)
-    return torch.stack(messages, dim=-2), torch.cat(scales[:-1], dim=-1)
+    messages = [start.to(exact).expand_as(emissions[..., 0, :])]
+    for e in emissions[..., :-1, :].unbind(-2):
+        sums = torch.softmax(messages[-1] + e, dim=-1) @ weights
+        messages.append(sums.clamp_min(tiny).log().masked_fill(sums < tiny, LOWEST))
+    found = torch.stack(messages, dim=-2)
+    scales = torch.logsumexp((found + emissions)[..., :-1, :], dim=-1) + top
+    return found.to(kind), F.pad(scales, (1, 0)).to(kind)
 
 
 def _log_z(messages: Tensor, scales: Tensor, emissions: Tensor, end: Tensor, mask: Tensor) -> Tensor:
