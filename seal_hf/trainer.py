@@ -181,7 +181,7 @@ class SealTrainer(StructuredTrainer):
         encoded = self.forwards.encode(batch)
 
         def energies_of(y: Any, mask: Tensor | None) -> Tensor:
-            with frozen(self.loss_net):
+            with frozen(self.loss_net.energy):
                 return self.loss_net.energies(encoded, y, mask)
 
         gold, mask = batch.space.gold(batch.labels)
