@@ -99,7 +99,7 @@ class MaskRows(TensorRows):
             pixels = self.corners[rows].unsqueeze(2) + torch.arange(self.crop_size)  # (B, 2, s)
             at = rows.view(-1, 1, 1), pixels[:, 0].unsqueeze(2), pixels[:, 1].unsqueeze(1)
         images = self.dense["pixel_values"][at].permute(0, 3, 1, 2)
-        pixel_values = (images.float() / 255 - self.mean) / self.std
+        pixel_values = images.float().div_(255).sub_(self.mean).div_(self.std)  # in place: one copy
         if self.flip_channels:
             pixel_values = pixel_values.flip(1)
         others = {name: self.dense[name][rows] for name in self.dense if name not in ("pixel_values", "labels")}

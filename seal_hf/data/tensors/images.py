@@ -93,7 +93,7 @@ class Pixels:
 
     def scaled(self, images: Tensor) -> Tensor:
         """(B, 3, h, w) of bytes -> float32, as the processor gives them."""
-        return images[:, self.order].float() * self.scale + self.shift
+        return images[:, self.order].float().mul_(self.scale).add_(self.shift)  # in place: one copy of floats
 
     def _values(self, images: list[np.ndarray], places: Sequence[str]) -> Tensor:
         """What the processor gives for N images (H, W, 3): (N, C, h, w) float32."""
