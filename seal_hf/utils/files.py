@@ -90,8 +90,8 @@ def loading(folder: str | os.PathLike[str], what: str) -> Iterator[None]:
         raise
     except Exception as error:  # of many types: transformers takes the values of a file as they are
         raise ValueError(
-            f"{folder} cannot be loaded as {what}: {type(error).__name__}: {' '.join(str(error).split())}. Is a file "
-            "there damaged, edited, or saved by another version?"
+            f"{folder} cannot be loaded as {what}: {type(error).__name__}: {' '.join(str(error).split())}. Is an "
+            "argument wrong, or a file there damaged, edited, or saved by another version?"
         ) from error
 
 

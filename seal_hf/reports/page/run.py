@@ -32,7 +32,7 @@ SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {
     "class_masks": class_mask_sections,
     "rewards": reward_sections,
 }
-NEEDED = {"ended": str, "step": int, "steps": int, "log": list}  # of _report.json: entry -> its type
+NEEDED: dict[str, type] = {"ended": str, "step": int, "steps": int, "log": list}  # of _report.json: entry -> its type
 REMEDY = "Remove it, and train again to write it anew."
 EXPECTED = "Expected the output folder of a run, with _report.json or a checkpoint."
 
