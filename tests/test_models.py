@@ -320,7 +320,7 @@ def saved_mlp(tmp_path):
     [
         ("config.json", {"hidden_size": [8]}, "saved cannot be loaded as the task-net of a SealForMultiLabel: "),
         ("config.json", {"model_type": "seal_3"}, "saved holds a model of type 'seal_3', which the installed versions"),
-        ("config.json", {"id2label": ["a"]}, "saved cannot be loaded as the task-net of a SealForMultiLabel: "),
+        ("config.json", {"id2label": ["a"]}, "saved cannot be loaded as the task-net|id2label should be a dictionary"),
         ("_loss_net/config.json", {"feature_size": "8"}, "_loss_net cannot be loaded as a loss-net: "),
         ("_loss_net/config.json", {"encoder_config": [8]}, "_loss_net cannot be loaded as a loss-net: "),
         ("_loss_net/config.json", {"energy": "chain", "space": "tag_sequence"}, "has tag_sequence outputs, the task"),

@@ -95,9 +95,9 @@ class Own(torch.utils.data.Dataset):
 def test_labels_of_ones_own_data_set_are_checked_in_the_first_batches(tmp_path):
     words = {name: torch.ones(3, dtype=torch.long) for name in ("input_ids", "attention_mask")}
     pixels = {"pixel_values": torch.zeros(3, 8, 8)}
-    texts = AutoModelForSequenceClassification.from_config(tiny_config("bert", num_labels=3))
+    texts = AutoModelForSequenceClassification.from_config(tiny_config("bert"))
     for net, inputs, wrong, right, message in (
-        (texts, words, [0, 2, 1], [0, -1, 1], "holds 2; expected 0 or 1 for each label"),
+        (texts, words, [0, 2, 1, 0], [0, -1, 1, 0], "holds 2; expected 0 or 1 for each label"),
         (tiny_masks.model(), pixels, [[-100, 1] * 4] * 8, [[255, 1] * 4] * 8, "holds -100, but the masks have 2 cl"),
     ):
         arguments = tiny_arguments(tmp_path, max_steps=1, remove_unused_columns=False)
