@@ -170,6 +170,9 @@ def test_gold_labels_in_a_column_each(texts, tmp_path):
     assert evaluated(folder, write(tmp_path / "c.csv", [{**row, "joy": ""} for row in without]), tmp_path / "d.json")
     with pytest.raises(ValueError, match="b.csv has no column 'mood'.*--label_column"):
         evaluated(folder, tmp_path / "b.csv", tmp_path / "results.json", "--label_column", "mood")
+    ones = [{name: "" if cell == 0 else cell for name, cell in row.items()} for row in rows]  # of a spreadsheet
+    with pytest.raises(ValueError, match="f.csv: labels are 1 or unknown, but never 0. If an empty cell"):
+        evaluated(folder, write(tmp_path / "f.csv", ones), tmp_path / "results.json")
     empty = write(tmp_path / "e.csv", [{"text": row["text"], "labels": ""} for row in rows])
     with pytest.raises(ValueError, match="e.csv: no row has a gold label"):
         evaluated(folder, empty, tmp_path / "results.json")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...data.column_choice import LABELS, need_column
-from ...data.common import DataError
+from ...data.common import WRITE_ZERO, DataError
 from ...data.inputs.base import Chunk
 from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
 from ...data.inputs.label_images import ImageFiles, ImageTable, image_column_of, image_files
@@ -265,6 +265,8 @@ class LabelOutput(OutputKind):
             gold = hierarchy.closed(gold, [i for i, label in enumerate(self.labels) if label not in own])
         if not (gold > 0).any():
             raise DataError(f"{self.options.input}: no row has a gold label, so there is nothing to evaluate against.")
+        if (gold < 0).any() and not (gold == 0).any():
+            raise DataError(f"{self.options.input}: labels are 1 or unknown, but never 0. {WRITE_ZERO}")
         return gold
 
     def _own_labels(self, cells: Sequence[list]) -> list[str]:
