@@ -332,32 +332,32 @@ def _first_rows(inputs: Any, count: int) -> Any:
 
 
 def label_notes(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> list[str]:
-    """Counts of rows without labels, of unknown labels, and of labels that occur in no training row or in no row at
-    all. All are kept."""
+    """Counts of rows without labels, of unknown labels, of labels that are never 0, and of labels that occur in no
+    training row or in no row at all. All are kept."""
     empty = sum(int((y == 0).all(1).sum()) for y in labels.values())
     total = sum(len(y) for y in labels.values())
     notes = [f"{empty} of {total} rows have no label (kept)."] if empty else []
-    bare = [split for split, y in labels.items() if len(y) and not (y > 0).any()]
+    present = {split: (y > 0).any(0) for split, y in labels.items()}
+    somewhere = np.any([*present.values()], axis=0)
+    bare = [split for split, has in present.items() if len(labels[split]) and not has.any()]
     if bare and len(bare) < len(labels):
         notes.append(f"no row of {' and '.join(bare)} has a label: figures on it mean nothing.")
     unknown = [int(np.count_nonzero(~(y >= 0))) for y in labels.values()]
     if any(unknown):
         total *= len(names)
         notes.append(f"{sum(unknown)} of {total} labels of rows are unknown (-1): they count in no loss or figure.")
-    without = ~np.any([(y == 0).any(0) for y in labels.values()], axis=0)
-    partly = np.any([(y > 0).any(0) for y in labels.values()], axis=0)
-    partly &= np.any([(~(y >= 0)).any(0) for y in labels.values()], axis=0)
-    never = [names[i] for i in np.flatnonzero(without & partly).tolist()]
-    if never:
-        notes.append(
-            f"{len(never)} of {len(names)} labels are 1 or unknown, but never 0: {few(never, 5)}. {WRITE_ZERO}"
-        )
-    present = {split: (y > 0).any(0) for split, y in labels.items()}
+        every = np.concatenate([*labels.values()])
+        never_0 = somewhere & (~(every >= 0)).any(0) & ~(every == 0).any(0)
+        never = [names[i] for i in np.flatnonzero(never_0).tolist()]
+        if never:
+            notes.append(
+                f"{len(never)} of {len(names)} labels are 1 or unknown, but never 0: {few(never, 5)}. {WRITE_ZERO}"
+            )
     held_out = np.any([has for split, has in present.items() if split != "train"], axis=0)
     unseen = [names[i] for i in np.flatnonzero(held_out & ~present["train"]).tolist()]
     if unseen:
         notes.append(f"{len(unseen)} of {len(names)} labels occur outside train only (kept): {few(unseen, 5)}.")
-    nowhere = [names[i] for i in np.flatnonzero(~np.any([*present.values()], axis=0)).tolist()]
+    nowhere = [names[i] for i in np.flatnonzero(~somewhere).tolist()]
     if nowhere:
         said = f"{len(nowhere)} of {len(names)} labels have no row"
         notes.append(f"{said} (kept, with an F1 of 0 in macro averages): {few(nowhere, 5)}.")

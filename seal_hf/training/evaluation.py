@@ -59,8 +59,7 @@ def give_by_batch(trainer: Any, dataset: Any, take: Callable) -> None:
 def predicting(trainer: Any, preprocess: Callable | None = None) -> Iterator[None]:
     """Inside, the trainer predicts logits, or what `preprocess` makes of them, and nothing else: metrics, energies, the
     user's `preprocess_logits_for_metrics` and `prediction_loss_only` are off."""
-    wanted: dict[str, Any] = {"preprocess_logits_for_metrics": preprocess, "compute_metrics": None}
-    wanted |= {"meters_energies": False, "puts_back": True}
+    wanted = {"preprocess_logits_for_metrics": preprocess, "compute_metrics": None, "meters_energies": False}
     before, loss_only = {name: getattr(trainer, name) for name in wanted}, trainer.args.prediction_loss_only
     vars(trainer).update(wanted)
     trainer.args.prediction_loss_only = False
