@@ -148,7 +148,7 @@ def test_separators_inside_names_are_noted(tmp_path):
         note.startswith("1 labels contain ',' between names that are labels too, such as 'b, c'") for note in found
     )
     (found,) = (n for n in notes_of(tmp_path, ['"Health, Safety"', "IT", "HR"] * 5) if "separate" in n)
-    assert found.startswith("4 labels stand in 3 different cells, since commas separate them, as in 'Health, Safety'")
+    assert found.startswith("commas separate 4 labels in 3 different cells, such as 'Health, Safety'")
     for cells in (["new york", "new jersey|new orleans"], ['"a,b"', '"b,c"', '"a,c"']):
         assert not any("separate" in note for note in notes_of(tmp_path, cells * 10))
 

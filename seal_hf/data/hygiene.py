@@ -75,8 +75,8 @@ def separator_notes(cells: Iterable[Any], names: Sequence[str]) -> list[str]:
     if marks == [","] and len(distinct) < len(names) and 2 * len(distinct) <= len(texts):
         cell = next(text for text in texts if "," in text)
         return [
-            f"{len(names)} labels stand in {len(distinct)} different cells, since commas separate them, as in "
-            f"{cell[:60]!r}. If the comma belongs to a name, write the cells as JSON lists."
+            f"commas separate {len(names)} labels in {len(distinct)} different cells, such as {cell[:60]!r}. If the "
+            "comma belongs to a name, write the cells as JSON lists."
         ]
     known = set(names)
     for mark in SEPARATORS:
