@@ -44,6 +44,10 @@ HELP = ("-h", "--help")
 
 def main() -> None:
     """Run the subcommand that `sys.argv` names. A mistyped subcommand or flag ends with one line and status 2."""
+    run_program(_run)
+
+
+def _run() -> None:
     name, words = subcommand(sys.argv[1:])
     module, function = COMMANDS[name][0].split(":")
     kind = kind_compared(words) if name == "compare" else None
@@ -51,11 +55,7 @@ def main() -> None:
     sys.argv = [" ".join(["seal-hf", name, *given]), *words[len(given) :]]  # what messages and --help call the program
     if name.startswith(CHECKED) and (mistake := mistyped_flag(modules_of_flags(name, kind), sys.argv[1:])):
         refuse(mistake)
-
-    def run() -> None:
-        getattr(import_module(module), function)(words)
-
-    run_program(run)
+    getattr(import_module(module), function)(words)
 
 
 def subcommand(words: list[str]) -> tuple[str, list[str]]:

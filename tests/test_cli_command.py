@@ -3,6 +3,7 @@
 Oracles: the parsers of the programs themselves, and the modules that a process imported.
 """
 
+import errno
 import importlib
 import inspect
 import logging
@@ -23,7 +24,7 @@ import seal_hf
 from seal_hf import __main__ as command
 from seal_hf import api
 from seal_hf.cli.known_flags import known_flags, mistyped_flag
-from seal_hf.cli.programs import INTERRUPTED
+from seal_hf.cli.programs import INTERRUPTED, UNREAD
 from seal_hf.cli.recipes import recipe_parser
 from seal_hf.compare import KINDS
 from seal_hf.compare.program import own_parser
@@ -238,13 +239,111 @@ def test_a_program_has_the_name_of_its_subcommand(name, monkeypatch, capsys):
     assert f"seal-hf {name}: " in str(run(monkeypatch, f"{name} {flags}")) + capsys.readouterr().err
 
 
-def test_ctrl_c_ends_a_program_with_one_line(monkeypatch, capsys):
-    def interrupted(_):
-        raise KeyboardInterrupt
+def stubbed(monkeypatch, main):
+    """`seal-hf predict` with another main."""
+    monkeypatch.setattr("seal_hf.cli.predict.main", lambda _: main())
 
-    monkeypatch.setattr("seal_hf.cli.predict.main", interrupted)
+
+def status_of_a_fork(program):
+    """What a forked process that calls `program` ends with, as a shell gives it."""
+    if (child := os.fork()) == 0:
+        try:
+            program()
+        finally:
+            os._exit(99)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_ctrl_c_ends_a_program_with_one_line(monkeypatch, capsys):
+    stubbed(monkeypatch, lambda: signal.raise_signal(signal.SIGINT))
     assert run(monkeypatch, "predict") == INTERRUPTED == 128 + signal.SIGINT
     assert capsys.readouterr().err == "seal-hf predict: interrupted.\n"
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("a_worker_dies", [False, True])
+def test_a_signal_ends_a_program_as_ctrl_c_does(name, a_worker_dies, monkeypatch, capsys):
+    number, handled = signal.Signals[name], []
+
+    def main():
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt:
+            signal.raise_signal(signal.SIGHUP)  # a terminal that closes may send two
+            handled.append(name)
+            if a_worker_dies:  # of the same signal
+                raise RuntimeError("a worker is killed") from None
+            raise
+
+    stubbed(monkeypatch, main)
+    assert run(monkeypatch, "predict") == 128 + number
+    assert capsys.readouterr().err == f"seal-hf predict: terminated by {name}.\n"
+    assert handled == [name] and signal.getsignal(number) == signal.SIG_DFL  # as before the program
+    monkeypatch.setenv("RANK", "1")
+    assert run(monkeypatch, "predict") == 128 + number
+    assert capsys.readouterr().err == ""  # the process of rank 0 says it
+
+
+def test_a_second_sigterm_ends_a_program_at_once(monkeypatch):
+    def main():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+
+    stubbed(monkeypatch, main)
+    assert status_of_a_fork(lambda: run(monkeypatch, "predict")) == -signal.SIGTERM
+
+
+def test_a_signal_that_was_ignored_stays_ignored(monkeypatch):
+    """As with `nohup`."""
+    stubbed(monkeypatch, lambda: signal.raise_signal(signal.SIGHUP))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        monkeypatch.setattr(sys, "argv", ["seal-hf", "predict"])
+        command.main()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_child_that_gets_a_signal_ends_without_a_word(monkeypatch, capfd):
+    def main():
+        statuses.append(status_of_a_fork(lambda: signal.raise_signal(signal.SIGTERM)))
+
+    statuses = []
+    stubbed(monkeypatch, main)
+    monkeypatch.setattr(sys, "argv", ["seal-hf", "predict"])
+    command.main()
+    assert statuses == [-signal.SIGTERM] and capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("words", ["--help", "predict"])
+@pytest.mark.parametrize("buffered", [True, False])
+def test_a_program_whose_output_nobody_reads_ends_quietly(words, buffered, monkeypatch, capfd):
+    """The status is that of `yes | head`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    stubbed(monkeypatch, lambda: print("much", flush=not buffered))
+
+    def unread():
+        os.dup2(writer, 1)
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+        status = run(monkeypatch, words)
+        sys.stdout.close()  # as the interpreter does
+        os._exit(status)
+
+    assert status_of_a_fork(unread) == UNREAD == 128 + signal.SIGPIPE
+    os.close(writer)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_broken_pipe_of_the_network_is_an_error(monkeypatch, capsys):
+    def main():
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    stubbed(monkeypatch, main)
+    assert run(monkeypatch, "predict") == 1
+    assert "Broken pipe" in capsys.readouterr().err
 
 
 def test_a_message_cannot_change_the_terminal(monkeypatch, capsys):

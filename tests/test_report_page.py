@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 import sys
 
 import pytest
@@ -11,6 +12,7 @@ from page_reader import LIMIT, Reader, check_requests, in_browser, table_with, t
 
 from seal_hf import SealTrainer
 from seal_hf.cli import report
+from seal_hf.cli.programs import run_program
 from seal_hf.cli.train import mlc
 from seal_hf.reports.page import Number, Page, Section, Table, render
 from seal_hf.reports.page.collect import command_of
@@ -109,14 +111,14 @@ def test_an_interrupted_run_leaves_a_page_and_a_refused_one_leaves_the_page_as_i
     def interrupted(self, *args, **kwargs):
         if self.state.global_step == 3:
             assert not (copy / "report.html").exists()  # that of the earlier run, which a push would take along
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGTERM)
         return step(self, *args, **kwargs)
 
     monkeypatch.setattr(SealTrainer, "training_step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run(copy, "--overwrite_output_dir", "true")
+    with pytest.raises(SystemExit):
+        run_program(lambda: run(copy, "--overwrite_output_dir", "true"))
     page = page_of(copy)
-    assert "The run was interrupted: KeyboardInterrupt. It made 3 of 4 steps." in page
+    assert "The run was interrupted: Terminated. It made 3 of 4 steps." in page
     assert Reader(page).sections == ["what-was-run", "training"]  # the figures in the folder are of the other run
     assert [row["step"] for row in table_with(page, "step", "training")] == [1, 2, 3]
 

@@ -6,17 +6,22 @@ This module imports no library: many mistakes are reported at once.
 from __future__ import annotations
 
 import os
+import select
+import signal
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..utils.messages import printable
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback, TrainingArguments
 
-USAGE, INTERRUPTED = 2, 130  # exit statuses: of a mistaken command line, and of shells after SIGINT
+USAGE, INTERRUPTED, UNREAD = 2, 130, 141  # exit statuses: a mistaken command line; as of shells after SIGINT, SIGPIPE
+ENDING = ("SIGTERM", "SIGHUP")  # they end a program as Ctrl-C does; a terminal that closes sends the latter
 
 
 class UsageError(ValueError):
@@ -39,22 +44,113 @@ def check_one_process(what: str) -> None:
         raise ValueError(f"{what} runs in one process: start it without a launcher.")
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP has arrived. Whatever handles Ctrl-C handles this."""
+
+
 def run_program(main: Callable[[], object]) -> None:
-    """Run `main()` as a command: an error that the user can fix, and Ctrl-C, end it with one line, no traceback."""
+    """Run `main()` as a command. An error that the user can fix, Ctrl-C, SIGTERM and SIGHUP end it with one line and no
+    traceback. If the reader of its output goes away, as `| head` does, it ends without a word.
+
+    After a signal the exit status is 128 + the number of the signal. A second SIGTERM ends the program at once. A
+    signal that is ignored when the program starts, as `nohup` does with SIGHUP, stays ignored.
+    """
+    with _signals() as arrived:
+        try:
+            status = _status(main)
+        except KeyboardInterrupt:
+            status = INTERRUPTED
+        except Exception as error:
+            if _reader_has_gone(error):
+                status = UNREAD
+            elif _can_be_mended(error):
+                status = USAGE if isinstance(error, UsageError) else 1
+            elif not arrived:
+                raise
+            if not arrived and status != UNREAD:
+                _say(printable(error))
+        if arrived:  # whatever error it led to, such as that of a worker that got the same signal
+            status = 128 + arrived[0]
+            _say(f"terminated by {signal.Signals(arrived[0]).name}.", once=True)
+        elif status == INTERRUPTED:
+            _say("interrupted.", once=True)
+        _write_out(sys.stdout)
+    if status is not None:
+        sys.exit(status)
+
+
+def _status(main: Callable[[], object]) -> Any:
+    """What `main()` asks to end with; None as usual. What it printed is written out, and errors of that are raised."""
+    status = None
     try:
         main()
-        if "accelerate" in sys.modules:
-            from accelerate import PartialState
+    except SystemExit as error:
+        status = error.code
+    if "accelerate" in sys.modules:
+        from accelerate import PartialState
 
-            PartialState().destroy_process_group()  # if left open, its threads sometimes abort the exit
-    except Exception as error:
-        if not _can_be_mended(error):
-            raise
-        print(printable(f"{program_name()}: {error}"), file=sys.stderr)
-        sys.exit(USAGE if isinstance(error, UsageError) else 1)
-    except KeyboardInterrupt:
-        print(f"{program_name()}: interrupted.", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        PartialState().destroy_process_group()  # if left open, its threads sometimes abort the exit
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return status
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Inside, the first SIGTERM or SIGHUP raises [`Terminated`]. Yields a list, to which its number is added."""
+    arrived: list[int] = []
+    here = os.getpid()
+
+    def end(number: int, frame: Any) -> None:
+        if os.getpid() != here:  # a fork, such as a worker that reads data, ends without a word
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        arrived.append(number)
+        for each in before:  # a terminal that closes may send two SIGHUP, and a service manager one after SIGTERM
+            signal.signal(each, signal.SIG_DFL if each == signal.SIGTERM else signal.SIG_IGN)
+        if hasattr(signal, "SIGCHLD"):  # PyTorch's handler raises errors for workers that got the same signal
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        raise Terminated(number)
+
+    numbers = [getattr(signal, name) for name in ENDING if hasattr(signal, name)]
+    in_main = threading.current_thread() is threading.main_thread()  # only there may handlers be set
+    before = {number for number in numbers if in_main and signal.getsignal(number) == signal.SIG_DFL}
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield arrived
+    finally:
+        for number in before:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _say(line: str, once: bool = False) -> None:
+    """Print how the program ends; with `once`, in the first of a launcher's processes alone."""
+    if once and os.environ.get("RANK", "0") != "0":
+        return
+    with suppress(OSError):  # the terminal may have been closed
+        print(f"{program_name()}: {line}", file=sys.stderr, flush=True)
+    _write_out(sys.stderr)
+
+
+def _reader_has_gone(error: BaseException) -> bool:
+    """True if `error` says that a pipe broke, and it is that of the program's own output: not one of the network."""
+    if not isinstance(error, BrokenPipeError) or not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    for number in (1, 2):
+        poll.register(number, 0)  # errors are always reported
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+
+
+def _write_out(stream: Any) -> None:
+    """Write what was printed to `stream`, or forget it: the interpreter would complain of a broken one at its exit."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _can_be_mended(error: Exception) -> bool:
