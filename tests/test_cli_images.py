@@ -115,7 +115,7 @@ def test_a_resumed_run_ends_as_the_whole_one(tmp_path):
     ("flags", "words"),
     [
         (["--max_length", "7"], ["`max_length` is for texts, but 'data' is images"]),
-        (["--image_size", "0"], ["`image_size` is 0; it must be at least 1 pixel"]),
+        (["--image_size", "0"], ["`image_size` is 0; it must be a finite number, at least 1"]),
         (["--image_size", "24"], ["ViTForImageClassification does not read what the image processor gives", "24 x 24"]),
         (["--augmentation", "mirror"], ["`augmentation` is 'mirror'", "flip_crop"]),
         (["--normalize", "minmax"], ["`normalize` is an option of features"]),

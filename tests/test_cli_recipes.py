@@ -15,6 +15,10 @@ from seal_hf.cli.recipes import packaged_recipe, parse_recipe
 from seal_hf.cli.train import mlc
 from seal_hf.cli.train.arguments import RunArguments
 
+# "billion laughs": ten aliases of ten aliases of ...
+LAUGHS = "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12))
+LAUGHS = "a0: &a0 [x]\n" + LAUGHS
+
 
 class Colour(Enum):
     RED = "red"
@@ -113,12 +117,33 @@ def test_command_line_flags_win(recipe):
         ("- a\n- b", "expected lines of `key: value`, found a list"),
         ("a: [", "not a YAML file"),
         ("a: !!python/object/apply:os.getcwd []", "not a YAML file"),
+        ("a: " + "[" * 5000, "not a YAML file: values nested more than 30 deep"),
+        ("a: " + "{a: " * 5000, "not a YAML file: values nested more than 30 deep"),
+        ("a: &a [*a, *a]", "not a YAML file: a value that contains itself line 1, column 8"),
+        (LAUGHS, "not a YAML file: aliases that repeat each other, more than 100,000 values"),
+        (LAUGHS.replace("[", "{<<: [").replace("]", "]}").replace("{<<: [x]}", "{x: 1}"), "aliases that repeat"),
+        ("\n".join(f"a{i}: &a{i} [*a{i - 1}]" for i in range(1, 40)).replace("*a0", "0"), "aliases .* 30 deep"),
+        ("\n".join(f"k{i}: 1" for i in range(20_000)), "has 188,889 bytes; expected a YAML file"),
+        ("#" * 70_000, "has 70,000 bytes; expected a YAML file of at most 65,536. Is it another file?"),
+        ("[a]: 1", "not a YAML file: a key that is a list or a mapping"),
+        ("{a: 1}: 1", "not a YAML file: a key that is a list or a mapping"),
+        ("? !!set {a}\n: 1", "not a YAML file: a key that is a list or a mapping"),
+        ("on: 1", "unknown key True"),
+        ("null: 1", "unknown key None"),
+        ("seed: 010", "not a YAML file: 010, which YAML reads as 8; write 8, or put quotes around a text line 1, col"),
+        ("num_samples: 1:30", "not a YAML file: 1:30, which YAML reads as 90; write 90"),
+        ("learning_rate: 1:30.5", "not a YAML file: 1:30.5, which YAML reads as 90.5"),
+        ("num_samples: 2024-01-01", r"'num_samples' is datetime.date\(2024, 1, 1\) \(date\), expected int"),
+        ("seed:\t1\n\tnum_samples: 2", "not a YAML file: .* found character '.t' that cannot start any token"),
+        ("a: \0", "not a YAML file: unacceptable character #x0000"),
+        ("seed: 1\n---\nseed: 2", "not a YAML file: expected a single document"),
     ],
 )
 def test_a_wrong_recipe_is_named(recipe, text, message):
     argv = recipe(text)
     with pytest.raises(ValueError, match=message) as error:
         parse_recipe(SealLike, argv)
+    assert "\n" not in str(error.value) and len(str(error.value)) < 1000
     assert argv[1] in str(error.value)
 
 
@@ -266,8 +291,32 @@ def test_what_the_programs_do_not_do_is_refused(kind, tmp_path):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        ("--num_train_epochs -1", "`num_train_epochs` is -1.0; it must be 0 or more"),
-        ("--per_device_eval_batch_size 0", "`per_device_eval_batch_size` is 0; it must be at least 1"),
+        ("--num_train_epochs -1", "`num_train_epochs` is -1.0; it must be a finite number, at least 0"),
+        ("--per_device_eval_batch_size 0", "`per_device_eval_batch_size` is 0; it must be a finite number, at least 1"),
+        ("--max_steps 0", "`max_steps` is 0; it must be at least 1, or -1 for all of `num_train_epochs`"),
+        ("--max_steps -2", "`max_steps` is -2; it must be a finite number, at least -1"),
+        ("--eval_accumulation_steps 0", "`eval_accumulation_steps` is 0; it must be"),
+        ("--neftune_noise_alpha -5", "`neftune_noise_alpha` is -5.0; it must be"),
+        ("--max_grad_norm nan", "`max_grad_norm` is nan; it must be a finite number, at least 0"),
+        ("--logging_steps inf", "`logging_steps` is inf; it must be a finite number"),
+        ("--learning_rate 1e400", "`learning_rate` is inf"),
+        ("--warmup_steps=-inf", "`warmup_steps` is -inf; it must be a finite number"),
+        ("--ddp_timeout 9223372036854775808", "`ddp_timeout` is 9223372036854775808; it must be a finite number"),
+        (f"--num_samples 1{'0' * 400}", "`num_samples` is 10{79}...; it must be .*at most 2,147,483,647"),
+        ("--seed 4294967296", "`seed` is 4294967296; it must be a finite number, at least 0 and at most 4,294,967,295"),
+        ("--adam_beta1 1", "`adam_beta1` is 1.0; it must be a finite number, at least 0 and below 1"),
+        ("--save_steps 0", "`save_steps` is 0.0; it must be a finite number, above 0"),
+        ("--output_dir=", "`output_dir` is empty. Give a value, or leave it out; is a variable unset?"),
+        ("--run_name=\0", "`run_name` holds the character NUL"),
+        ("--include_for_metrics=", "`include_for_metrics` is empty"),
+        ("--lr_scheduler_kwargs {bad", "`lr_scheduler_kwargs` is '{bad', which is not JSON .Expecting .*Give keys and"),
+        ("--lr_scheduler_kwargs [1]", "`lr_scheduler_kwargs` is '.1.', that holds a list. Give keys and values"),
+        (f"--fsdp_config {{'a':{'[' * 9999}".replace("'", '"'), "`fsdp_config` is .*, which is not JSON"),
+        ("--accelerator_config zz", "`accelerator_config` is 'zz', which is no file. Give JSON, .* or a JSON file"),
+        (
+            f"--accelerator_config {__file__}",
+            "`accelerator_config` is the file .*test_cli_recipes.py', which is not JS",
+        ),
         ("--report_to nowhere", "`report_to` is 'nowhere', which is not installed"),
         ("--learning_rate fast", "argument --learning_rate.*: invalid float value: 'fast'. All flags: --help"),
     ],
@@ -276,6 +325,12 @@ def test_what_no_run_can_do_is_said_in_one_line(flags, message, tmp_path):
     with pytest.raises(ValueError, match=message) as error:
         parse_recipe(SealTrainingArguments, ["--output_dir", str(tmp_path), *flags.split()])
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text, message", [("max_grad_norm: .nan", "max_grad_norm` is nan"), ("run_name: ''", "empty")])
+def test_a_recipe_has_the_limits_of_the_command_line(recipe, tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        parse_recipe(SealTrainingArguments, [*recipe(text), "--output_dir", str(tmp_path)])
 
 
 def test_checkpoints_follow_the_evaluations_that_a_flag_asks_for():

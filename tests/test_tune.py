@@ -222,7 +222,7 @@ def test_lambda_is_searched_over_what_goes_with_the_arguments(options, names, tm
 @pytest.mark.parametrize(
     "words, message",
     [
-        ("--tune -1", "`tune` is -1; it must be a number of trials, or 0"),
+        ("--tune -1", "`tune` is -1; it must be a finite number, at least 0"),
         (
             "--tune 3 --loss ce --learning_rate 0.1 --dropout 0.1",
             "nothing is left to search: flags set learning_rate, dropout. Leave out one",

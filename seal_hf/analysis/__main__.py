@@ -326,9 +326,6 @@ def main(argv: list[str] | None = None) -> dict:
         raise ValueError(f"usage: seal-hf analyse {'|'.join(COMMANDS)} FOLDER [--dataset NAME ...]")
     run, data_type = COMMANDS[argv[0]]
     data_args, args = parse_recipe((data_type, AnalysisArguments), argv[2:])
-    for name in ("batch_size", "max_rows", "max_labels", "num_pairs", "num_samples"):
-        if getattr(args, name) < 1:
-            raise ValueError(f"`{name}` is {getattr(args, name)}; it must be at least 1.")
     if args.figure:
         check_matplotlib()
     folder = Path(args.output_dir)

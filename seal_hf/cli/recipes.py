@@ -18,10 +18,18 @@ from transformers import HfArgumentParser, TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
 from ..utils.compat import RENAMED_ARGUMENTS
-from ..utils.messages import did_you_mean
+from ..utils.messages import brief, did_you_mean
+from ..utils.options import check_arguments
 from ..utils.yaml_files import read_yaml
 from .programs import given_flags, program_name
 
+LIMITS: dict[str, dict[str, Any]] = {  # of our arguments of data, nets, runs and analyses; the others check themselves
+    "max_train_rows max_validation_rows max_eval_rows num_labelled repeat_labelled max_length image_size hidden_size "
+    "num_layers width adapter_rank batch_size max_rows max_labels num_pairs num_samples": {"least": 1},
+    "global_size crop_size test_crop_size crop_offsets picture patience tune seed data_seed": {"least": 0},
+    "energy_weight language_model_weight": {"least": 0},
+    "dropout": {"least": 0, "below": 1},
+}
 DEFAULT_RECIPES = Path(__file__).parent / "default_recipes"
 
 
@@ -50,7 +58,7 @@ def parse_recipe(
     Raises:
         FileNotFoundError: the recipe file does not exist.
         ValueError: a file that is not a YAML mapping, an unknown key (the message names the closest known one), a key
-            set twice through its alias, a value of the wrong type, an unknown flag.
+            set twice through its alias, a value of the wrong type or outside its limits, an unknown flag.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     parser = recipe_parser(dataclass_types)
@@ -74,6 +82,8 @@ def parse_recipe(
     for instance in instances:
         if isinstance(instance, TrainingArguments):
             _check_program(instance, said)
+        else:  # training arguments check themselves
+            check_arguments(instance, LIMITS)
     return tuple(instances)
 
 
@@ -112,11 +122,6 @@ def _check_program(args: TrainingArguments, said: set[str]) -> None:
     """Raises ValueError for Trainer arguments that the programs do not support."""
     if Path(str(args.output_dir)).is_file():
         raise ValueError(f"`output_dir` is {args.output_dir!r}, which is a file. Give a folder: --output_dir FOLDER.")
-    for name in ("per_device_eval_batch_size", "gradient_accumulation_steps"):
-        if getattr(args, name) < 1:
-            raise ValueError(f"`{name}` is {getattr(args, name)}; it must be at least 1.")
-    if args.num_train_epochs < 0 and args.max_steps <= 0:
-        raise ValueError(f"`num_train_epochs` is {args.num_train_epochs}; it must be 0 or more.")
     installed = (*get_available_reporting_integrations(), "flyte", "azure_ml", "none", "all")  # the list lacks two
     for name in (name for name in args.report_to or () if name not in installed):
         raise ValueError(f"`report_to` is {name!r}, which is not installed. Install it, or give --report_to none.")
@@ -192,10 +197,12 @@ def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> 
     fields = _fields(parser)
     given: dict[str, str] = {}  # field -> its key in the recipe
     for key, value in values.items():
-        if RENAMED_ARGUMENTS.get(key) in values:  # as in transformers 4, the number of steps wins over the share
+        if (
+            key in RENAMED_ARGUMENTS and RENAMED_ARGUMENTS[key] in values
+        ):  # as in transformers 4, the number of steps wins over the share
             continue
         if key not in fields:
-            raise ValueError(f"{where}: unknown key {key!r}.{did_you_mean(str(key), fields)}")
+            raise ValueError(f"{where}: unknown key {brief(key)}.{did_you_mean(str(key), fields)}")
         name, hint = fields[key]
         if name in given:
             raise ValueError(f"{where}: {given[name]!r} and {key!r} are the same setting; keep one of them")
@@ -248,7 +255,7 @@ def _convert(where: str, key: str, value: Any, action: Action, hint: Any) -> Any
         return None
     if action.nargs == "+" or value is None or isinstance(value, (list, dict)):
         expected = "a list, each " * (action.nargs == "+") + _kind(action)[1]
-        raise ValueError(f"{where}: {key!r} is {value!r} ({type(value).__name__}), expected {expected}")
+        raise ValueError(f"{where}: {key!r} is {brief(value)} ({type(value).__name__}), expected {expected}")
     return _scalar(where, key, value, action)
 
 
@@ -273,7 +280,7 @@ def _scalar(where: str, key: str, value: Any, action: Action) -> Any:
         hint = "; YAML reads yes, no, on and off as true or false: put quotes around them"
     elif kinds == (str,) and isinstance(value, (int, float)):
         hint = "; put quotes around it"
-    raise ValueError(f"{where}: {key!r} is {value!r} ({type(value).__name__}), expected {expected}{hint}")
+    raise ValueError(f"{where}: {key!r} is {brief(value)} ({type(value).__name__}), expected {expected}{hint}")
 
 
 # name of a flag's type -> the YAML types that it accepts, and these in words. A bool is an int in Python. A number for

@@ -14,7 +14,6 @@ from ..reports.page.rewards import first_rows, followed, gold_of
 from ..spaces.rewards import Conflict, Rules, output_of_rules
 from ..spaces.rewards.in_words import in_words
 from ..utils.messages import printable
-from ..utils.options import check_value
 from .recipes import parse_recipe
 from .train.rewards import PROGRAMS, WORDS
 from .train.rules import rule_reward
@@ -44,7 +43,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     file = words[1]
     program = PROGRAMS[WORDS[output_of_rules(file)]]
     arguments, seed = parse_recipe([program.arguments[0], SeedArguments], words[2:])
-    check_value("data_seed", seed.data_seed, least=0)
     data = program.loader(**vars(arguments), seed=seed.data_seed)
     print(printable(check(file, data)))
 

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from transformers import TrainingArguments
 
 from ..saving.checkpoints import as_pickled
-from ..utils.options import check_value
+from ..utils.messages import brief
+from ..utils.options import check_arguments
+
+LIMITS: dict[str, dict[str, Any]] = {  # of the Trainer's own arguments; transformers checks some others
+    "learning_rate weight_decay adam_epsilon max_grad_norm num_train_epochs logging_steps eval_steps eval_delay "
+    "save_total_limit dataloader_num_workers neftune_noise_alpha": {"least": 0},
+    "per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps eval_accumulation_steps "
+    "dataloader_prefetch_factor ddp_bucket_cap_mb ddp_timeout": {"least": 1},
+    "seed data_seed": {"least": 0, "most": 2**32 - 1, "whole": True},  # as numpy takes them
+    "adam_beta1 adam_beta2": {"least": 0, "below": 1},
+    "save_steps": {"above": 0},
+    "max_steps local_rank": {"least": -1},
+}
+FILES = ("accelerator_config", "fsdp_config")  # arguments that may name a JSON file in place of JSON
 
 
 @dataclass
@@ -39,6 +54,28 @@ class GuardedArguments(TrainingArguments):
         return as_pickled(vars(self))
 
     def __post_init__(self) -> None:
+        check_arguments(self, LIMITS)  # before the Trainer computes with them
+        if self.max_steps == 0:
+            raise ValueError("`max_steps` is 0; it must be at least 1, or -1 for all of `num_train_epochs`.")
+        for name in self._VALID_DICT_FIELDS:
+            if isinstance(text := getattr(self, name), str):
+                _check_json(name, text)
         super().__post_init__()
-        for name in ("seed", "data_seed"):
-            check_value(name, getattr(self, name), least=0, whole=True)
+
+
+def _check_json(name: str, text: str) -> None:
+    """Raises ValueError for a text that the Trainer shall read as JSON, or as the name of a JSON file, and cannot."""
+    place, file = brief(text), Path(text)
+    if name in FILES and not text.startswith("{"):
+        if not file.is_file():
+            raise ValueError(f'`{name}` is {place}, which is no file. Give JSON, {{"key": value}}, or a JSON file.')
+        place = f"the file {place}"
+    elif name == "deepspeed" and not text.startswith("{"):
+        return  # its library also takes other forms
+    try:
+        found = json.loads(file.read_text(encoding="utf-8") if place.startswith("the file") else text)
+        problem = "" if isinstance(found, dict) else f"that holds a {type(found).__name__}"
+    except (ValueError, RecursionError) as error:
+        problem = f"which is not JSON ({error})"
+    if problem:
+        raise ValueError(f'`{name}` is {place}, {problem}. Give keys and values: {{"key": value}}.')

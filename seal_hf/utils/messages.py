@@ -53,3 +53,9 @@ def check_owner(options: Mapping[str, Any], owner: str, found: str) -> None:
 def few(words: Sequence[str], shown: int = 8) -> str:
     """The first `shown` words, printable and joined by commas; ends with `...` if there are more."""
     return printable(", ".join(words[:shown]) + (", ..." if len(words) > shown else ""))
+
+
+def brief(value: object, most: int = 80) -> str:
+    """The `repr` of a value; ends with `...` after `most` characters."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from operator import ge, gt, le, lt
 from typing import Any, ClassVar
 
 import numpy as np
+
+from .messages import brief
 
 
 def default_of(field: Field) -> Any:
@@ -32,8 +35,7 @@ def option(
     """A field of a dataclass of options.
 
     Args:
-        choices: the allowed values.
-        least, below: the range of a number, [least, below).
+        choices, least, below: the allowed values, as [`check_value`].
         idle: (other option, value) that makes this option idle: it is not read while the other has this value.
     """
     limits = {"choices": choices, "least": least, "below": below}
@@ -109,18 +111,65 @@ def check_value(
     value: Any,
     choices: Iterable[str] | None = None,
     least: float | None = None,
+    above: float | None = None,
     below: float | None = None,
+    most: float | None = None,
     whole: bool = False,
 ) -> None:
     """Raise ValueError if an option or argument has a value that is not allowed. None passes as a number that is not
-    set."""
+    set.
+
+    Args:
+        choices: the allowed values.
+        least, above, below, most: the range of a number: `least` and `most` belong to it, `above` and `below` do not.
+            A number must be finite without a range too.
+        whole: True if a number must be whole.
+    """
     if choices is not None and value not in choices:
-        raise ValueError(f"`{name}` is {value!r}; it must be one of {', '.join(choices)}.")
-    if least is None and below is None or not isinstance(value, (int, float, np.number)):
+        raise ValueError(f"`{name}` is {brief(value)}; it must be one of {', '.join(choices)}.")
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
         return
-    if not math.isfinite(value) or (least is not None and value < least) or (below is not None and value >= below):
-        limits = [f"at least {least:g}"] if least is not None else []
-        limits += [f"below {below:g}"] if below is not None else []
-        raise ValueError(f"`{name}` is {value}; it must be a finite number, {' and '.join(limits)}.")
+    limits = {"at least": least, "above": above, "below": below, "at most": most}
+    holds = {"at least": ge, "above": gt, "below": lt, "at most": le}
+    stated = {words: limit for words, limit in limits.items() if limit is not None}
+    finite = isinstance(value, int) or math.isfinite(value)  # a large int is no float
+    if not finite or not all(holds[words](value, limit) for words, limit in stated.items()):
+        range_ = " and ".join(f"{words} {_shown(limit)}" for words, limit in stated.items())
+        raise ValueError(f"`{name}` is {brief(value)}; it must be a finite number{', ' * bool(range_)}{range_}.")
     if whole and value != int(value):
         raise ValueError(f"`{name}` is {value}; it must be a whole number.")
+
+
+def _shown(limit: float) -> str:
+    return f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
+
+
+MOST = 2**31 - 1  # of whole numbers without another limit; no run counts that far, and C reads larger ones wrongly
+
+
+def check_arguments(source: Any, limits: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise ValueError for a value that no argument may have, or that is outside its own limits.
+
+    A text is not empty, unless that is its default, and has no NUL. A number is finite. A whole number lies within
+    ±(2³¹ - 1), unless its limits say otherwise.
+
+    Args:
+        source: a dataclass of arguments.
+        limits: names of arguments, separated by spaces -> their limits, as arguments of [`check_value`].
+    """
+    by_name = {name: own for names, own in limits.items() for name in names.split()}
+    for each in fields(source):
+        given, own = getattr(source, each.name, None), by_name.get(each.name, {})
+        for value in given if isinstance(given, list) else [given]:
+            if isinstance(value, str):
+                _check_text(each.name, value, default_of(each))
+            check_value(each.name, value, **own)
+            if isinstance(value, int) and "most" not in own:
+                check_value(each.name, value, least=-MOST, most=MOST)
+
+
+def _check_text(name: str, text: str, default: Any) -> None:
+    if "\0" in text:
+        raise ValueError(f"`{name}` holds the character NUL, which no name or path has. Leave the character out.")
+    if not text.strip() and text != default:
+        raise ValueError(f"`{name}` is empty. Give a value, or leave it out; is a variable unset?")

@@ -24,10 +24,8 @@ def processor_of(data: MultiLabelData, model_name_or_path: str | None, image_siz
             the size of the first image, or 64 if that is larger.
 
     Raises:
-        ValueError: `image_size` < 1, or there is no image processor.
+        ValueError: there is no image processor.
     """
-    if image_size is not None and image_size < 1:
-        raise ValueError(f"`image_size` is {image_size}; it must be at least 1 pixel.")
     asked = None if image_size is None else (image_size, image_size)
     if model_name_or_path is not None:
         processor = load_image_processor(model_name_or_path)

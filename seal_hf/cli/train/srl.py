@@ -61,10 +61,8 @@ ARGUMENTS = (RoleDataArguments, RoleArguments, RunArguments, SealTrainingArgumen
 
 
 def settle(arguments: Arguments) -> None:
-    """Raises ValueError for an impossible number of validation rows, or a BiLSTM."""
+    """Raises ValueError for a BiLSTM."""
     nets = arguments.nets
-    if nets.max_eval_rows is not None and nets.max_eval_rows < 1:
-        raise ValueError(f"`max_eval_rows` is {nets.max_eval_rows}; it must be at least 1.")
     if is_bilstm(nets.model_name_or_path):
         raise ValueError(f"{nets.model_name_or_path} holds a BiLSTM; this program needs a Hugging Face encoder.")
 

@@ -62,7 +62,7 @@ class Tuning:
         shares: True if λ1 may be a share of the task loss's pull.
 
     Raises:
-        ValueError: a number of trials below 0, a launcher of several processes, no Optuna, or nothing to search.
+        ValueError: a launcher of several processes, no Optuna, or nothing to search.
     """
 
     def __init__(
@@ -76,8 +76,6 @@ class Tuning:
         self.parse, self.make_trainer = parse, make_trainer
         self.arguments = parse()
         training, self.trials = self.arguments.training, self.arguments.run.tune
-        if self.trials < 0:
-            raise ValueError(f"`tune` is {self.trials}; it must be a number of trials, or 0 for no search.")
         check_one_process("--tune")
         check_optuna("--tune")
         self.folder, self.goal = Path(training.output_dir), goal_of(training, metric)

@@ -7,13 +7,16 @@ perhaps a `weight`, a positive number, by default 1. The kinds stand in `tags.py
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...utils.messages import did_you_mean
+from ...utils.messages import brief, did_you_mean
 from ...utils.yaml_files import read_yaml
+
+LARGEST = sys.float_info.max  # larger whole numbers are no floats
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,9 @@ class Item:
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
             said = found if isinstance(found, list) else [found]
             hint = " YAML reads yes, no, on and off as true or false: quote them." * (True in said or False in said)
-            raise self.error(f"`{key}` is {found!r}; it must be a name, or a list of names.{hint}")
+            raise self.error(f"`{key}` is {brief(found)}; it must be a name, or a list of names.{hint}")
         if not all(name.strip() for name in names):
-            raise self.error(f"`{key}` is {found!r}, with an empty name. Remove it.")
+            raise self.error(f"`{key}` is {brief(found)}, with an empty name. Remove it.")
         if distinct and len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise self.error(f"`{key}` names {twice!r} twice. Remove one.")
@@ -85,10 +88,10 @@ class Item:
         pattern = self.values[key]
         try:
             empty = re.search(pattern, "") is not None
-        except (re.error, TypeError) as error:
-            raise self.error(f"{pattern!r} is not a regular expression: {error}") from error
+        except (re.error, TypeError, OverflowError, RecursionError) as error:
+            raise self.error(f"{brief(pattern)} is not a regular expression: {error}") from error
         if empty:
-            raise self.error(f"{pattern!r} matches the empty text, so it selects nothing. Change it.")
+            raise self.error(f"{brief(pattern)} matches the empty text, so it selects nothing. Change it.")
         return pattern
 
     def number(self, key: str, low: float = 0, whole: bool = False) -> float:
@@ -99,31 +102,35 @@ class Item:
         """A list of so many numbers from `low` to `high`."""
         found = self.values[key]
         if not isinstance(found, list) or len(found) != count:
-            raise self.error(f"`{key}` is {found!r}; it must be a list of {count} numbers from {low:g} to {high:g}.")
+            raise self.error(
+                f"`{key}` is {brief(found)}; it must be a list of {count} numbers from {low:g} to {high:g}."
+            )
         return tuple(self._number(value, key, low, high) for value in found)
 
     def interval(self, value: Any, what: str) -> tuple[float, float]:
         """A share, or a list of the lowest and the highest one."""
         pair = value if isinstance(value, list) else [value, value]
         if len(pair) != 2:
-            raise self.error(f"`{what}` is {value!r}; it must be a share, or a list of the lowest and the highest.")
+            raise self.error(
+                f"`{what}` is {brief(value)}; it must be a share, or a list of the lowest and the highest."
+            )
         low, high = (self._number(share, what, 0, 1) for share in pair)
         if low > high:
-            raise self.error(f"`{what}` is {value!r}: the lowest share, {low:g}, is above the highest, {high:g}.")
+            raise self.error(f"`{what}` is {brief(value)}: the lowest share, {low:g}, is above the highest, {high:g}.")
         return low, high
 
     def _number(self, value: Any, key: str, low: float, high: float, whole: bool = False) -> float:
         kinds = (int,) if whole else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+        if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= min(high, LARGEST):
             limits = f"from {low:g} to {high:g}" if high < float("inf") else f"of at least {low:g}"
-            raise self.error(f"`{key}` is {value!r}; it must be a {'whole ' if whole else ''}number {limits}.")
+            raise self.error(f"`{key}` is {brief(value)}; it must be a {'whole ' if whole else ''}number {limits}.")
         return float(value)
 
     def rule(self, fields: Sequence[str] = (), pattern: str | None = None, **more: Any) -> Rule:
         """The rule, with its weight."""
         weight = self.values.get("weight", 1)
-        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 < weight < float("inf"):
-            raise self.error(f"`weight` is {weight!r}; it must be a positive number.")
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 < weight <= LARGEST:
+            raise self.error(f"`weight` is {brief(weight)}; it must be a positive number.")
         return Rule(more.pop("kind", self.kind), tuple(fields), pattern, float(weight), line=self.line, **more)
 
 
@@ -170,7 +177,7 @@ def parse_rules(file: str | Path, kinds: Kinds, others: Mapping[str, Kinds] | No
                 every = [key for known in (kinds, *(others or {}).values()) for key in known]
                 hint = next((said for key in item if (said := did_you_mean(str(key), every))), "")
             raise ValueError(
-                f"{where}: {item!r} has {len(own)} of the keys {', '.join(kinds)}; expected exactly one.{hint}"
+                f"{where}: {brief(item)} has {len(own)} of the keys {', '.join(kinds)}; expected exactly one.{hint}"
             )
         rules += kinds[own[0]](Item(item, own[0], where, line, Path(file).parent))
     return rules
