@@ -45,7 +45,7 @@ EXTRAS_REQUIRE = {
     "evaluate": ["evaluate>=0.4.6"],  # our metrics as evaluate.Metric, for evaluate.combine; nothing is fetched
     "demo": [
         "gradio>=6.17",  # the page of seal-hf demo; older ones were not tried
-        "starlette>=1.0.1",  # gradio's own: its middleware sets a header
+        "starlette>=1.0.1",  # gradio's own: an error of its form parser ends an upload
     ],
     "vision": ["pillow>=12"],  # image files, and transformers' image processors
     "docs": [

@@ -1,13 +1,17 @@
 """`seal-hf demo` as a server: with Gradio's own client, and in a headless Chromium. Oracles: what the views answer, and
 the addresses that the browser asks for."""
 
+import asyncio
 import csv
+import http.client
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
-import urllib.error
+import time
 import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,10 +23,13 @@ from predicting import trained_on_texts
 from test_demo import EVIL, view_of
 
 from seal_hf.demo.program import build, demo_flags, main
-from seal_hf.demo.server import LOCALHOST
+from seal_hf.demo.server import LOCALHOST, access_to
 from seal_hf.demo.views import OWN
 
 pytest.importorskip("gradio", reason="the page needs the extra demo")
+from seal_hf.demo.guard import Guard
+from seal_hf.demo.uploads import Uploads
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -84,15 +91,252 @@ def test_the_page_names_no_server_that_it_loads_from(served):
     assert config["analytics_enabled"] is False and config["stylesheets"] == []
 
 
-def test_the_page_answers_to_the_names_of_this_machine_alone(served):
-    for name, status in ((f"localhost:{urlsplit(served.url).port}", 200), ("elsewhere.example", 400)):
-        request = urllib.request.Request(served.url, headers={"Host": name})
-        try:
-            with urllib.request.urlopen(request) as answer:
-                found = answer.status
-        except urllib.error.HTTPError as error:
-            found = error.code
-        assert found == status, name
+def test_no_website_may_show_the_page_in_a_frame(served):
+    for status, headers in ((200, {}), (403, {"Origin": "http://evil.example"})):
+        found, answer, _ = asked(served.url, "GET", "/", headers)
+        assert found == status and answer["x-frame-options"] == "DENY"
+        assert answer["content-security-policy"].endswith("; frame-ancestors 'none'")
+
+
+# --- who may ask -----------------------------------------------------------------------------------------------------
+
+
+def asked(url, method, path, headers=(), body=None):
+    """Status, headers and text of an answer; `{own}` in a header stands for the page's address."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    own = url.rstrip("/")
+    try:
+        connection.request(
+            method, path, body, {name: value.format(own=own, port=own[-4:]) for name, value in dict(headers).items()}
+        )
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def form(*contents):
+    """A body with these files, and its header."""
+    parts = [
+        f'--b\r\nContent-Disposition: form-data; name="files"; filename="{i}.csv"\r\n\r\n'.encode() + content
+        for i, content in enumerate(contents)
+    ]
+    return b"\r\n".join([*parts, b"--b--\r\n"]), {"Content-Type": "multipart/form-data; boundary=b"}
+
+
+ELSEWHERE = {
+    "website": {"Origin": "http://evil.example"},
+    "other port": {"Origin": f"http://{LOCALHOST}:3000"},
+    "other name": {"Origin": "http://localhost:{port}"},
+    "other scheme": {"Origin": f"https://{LOCALHOST}:{{port}}"},
+    "file": {"Origin": "null"},
+    "part of the name": {"Origin": "{own}.evil.example"},
+    "several": {"Origin": "{own}, http://evil.example"},
+    "fetched": {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+    "fetched by another port": {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"},
+    "frame": {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+}
+PATHS = ("upload", "queue/join", "queue/data", "run/predict", "call/predict", "component_server", "reset", "info")
+PATHS = (*(f"/gradio_api/{path}" for path in PATHS), "/gradio_api/file=/etc/hosts", "/config", "/login", "/")
+
+
+@pytest.mark.parametrize("headers", ELSEWHERE.values(), ids=[*ELSEWHERE])
+def test_other_origins_get_nothing_whatever_they_ask_for(served, headers):
+    for path in PATHS:
+        for method in ("GET", "POST", "HEAD", "OPTIONS"):
+            status, answer, text = asked(served.url, method, path, headers)
+            assert status == 403 and text in ("", *REFUSALS), (method, path)
+            assert not any(name.startswith("access-control") for name in answer)
+
+
+REFUSALS = tuple(
+    f"Another website asks for this. {what}\n"
+    for what in ("Only the page itself may.", "Open the page in a tab of its own.")
+)
+
+
+def test_an_upload_from_another_origin_is_not_written(served):
+    body, kind = form(b"text\nstolen")
+    for origin, status in (("http://evil.example", 403), ("{own}", 200)):
+        found, _, text = asked(served.url, "POST", "/gradio_api/upload", {**kind, "Origin": origin}, body)
+        written = [file.read_text() for file in (served.folder / "tmp").rglob("0.csv")]
+        assert found == status and (written == ["text\nstolen"]) == (status == 200)
+    assert json.loads(text)[0].endswith("/0.csv")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "{own}", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"},
+        {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+        {"Origin": "http://localhost:{port}", "Host": "localhost:{port}"},
+    ],
+    ids=["curl", "page", "typed", "link", "other name"],
+)
+def test_the_page_itself_links_and_other_programs_are_answered(served, headers):
+    assert asked(served.url, "GET", "/", headers)[0] == 200
+
+
+def test_a_link_of_another_website_changes_nothing(served):
+    opened = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert asked(served.url, "POST", "/gradio_api/queue/join", opened, "{}")[0] == 403
+
+
+@pytest.mark.parametrize(
+    "host", ["elsewhere.example", "127.0.0.1.evil.example:1", "localhost:1:2", "evil@localhost", "localhost."]
+)
+def test_the_page_answers_to_the_names_of_this_machine_alone(served, host):
+    """A website whose name leads to this machine sends its own name."""
+    status, _, text = asked(served.url, "GET", "/", {"Host": host})
+    assert status == 400 and "at 127.0.0.1 and localhost alone" in text
+
+
+# --- what it takes ---------------------------------------------------------------------------------------------------
+
+MB = 1_000_000
+
+
+def on_disk(served):
+    return [file for file in (served.folder / "tmp").rglob("*") if file.is_file()]
+
+
+def test_all_uploads_together_are_bounded_and_the_oldest_make_room(served):
+    files = []
+    for i in range(12):
+        body, kind = form(bytes([i]) * (MB - 1))
+        status, _, text = asked(served.url, "POST", "/gradio_api/upload", kind, body)
+        assert status == 200
+        files += json.loads(text)
+        assert sum(file.stat().st_size for file in on_disk(served)) <= 8 * MB
+    there = [Path(file).exists() for file in files]
+    assert there == sorted(there) and 5 <= sum(there) < 12  # the newest ones
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_larger_upload_is_refused_with_a_line_and_leaves_nothing(served, chunked):
+    body, kind = form(*[bytes([i]) * (MB - 1) for i in range(20, 29)])
+    before = {file.name for file in on_disk(served)}
+    parts = iter([body[i : i + 100_000] for i in range(0, len(body), 100_000)]) if chunked else body
+    try:
+        status, _, text = asked(served.url, "POST", "/gradio_api/upload", kind, parts)
+        assert (status, text) == (413, "The files are larger than 8 MB. Give less at once.\n")
+    except (BrokenPipeError, ConnectionResetError):  # it need not read the whole body
+        pass
+    assert {file.name for file in on_disk(served)} <= before
+
+
+def test_uploads_that_arrive_together_are_bounded(served):
+    """Nine of nearly 1 MB wait for their end, where there is room for eight."""
+    body, kind = form(b"x" * (MB - 100))
+    bodies = [socket.create_connection((LOCALHOST, urlsplit(served.url).port), timeout=60) for _ in range(9)]
+    head = f"POST /gradio_api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    head += f"Content-Type: {kind['Content-Type']}\r\nConnection: close\r\n\r\n"
+    try:
+        for each in bodies:
+            each.sendall(head.encode() + body[:-10])
+        first, *_ = select.select(bodies, [], [], 60)
+        assert b" 413 " in first[0].recv(100) and len(first) == 1
+        for each in bodies:
+            if each is not first[0]:
+                each.sendall(body[-10:])
+                assert b" 200 " in each.recv(100)
+    finally:
+        for each in bodies:
+            each.close()
+
+
+def test_an_upload_that_is_cut_off_leaves_nothing(served):
+    body, kind = form(b"y" * MB)
+    with socket.create_connection((LOCALHOST, urlsplit(served.url).port), timeout=60) as connection:
+        head = f"POST /gradio_api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        connection.sendall(f"{head}Content-Type: {kind['Content-Type']}\r\n\r\n".encode() + body[:-10])
+        begun = until(lambda: [file for file in on_disk(served) if file.name.startswith("tmp")])
+    until(lambda: not any(file.exists() for file in begun))
+
+
+def until(asks):
+    """What a question answers, as soon as it is true."""
+    for _ in range(600):
+        if found := asks():
+            return found
+        time.sleep(0.05)
+    raise AssertionError("never true")
+
+
+def test_what_is_typed_in_is_bounded_too(served):
+    body = json.dumps({"data": ["fixed", 0.5, "a" * MB], "fn_index": 0, "session_hash": "x"})
+    kind = {"Content-Type": "application/json"}
+    status, _, text = asked(served.url, "POST", "/gradio_api/queue/join", kind, body)
+    assert (status, text) == (413, "The input is larger than 1 MB. Give less at once.\n")
+
+
+# --- at another address ----------------------------------------------------------------------------------------------
+
+
+def guarded(access, headers, tmp_path):
+    """Status and headers of an answer to GET by a server behind the guard."""
+    answers = []
+
+    async def server(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def receive():
+        return {"type": "http.request"}
+
+    async def send(message):
+        answers.append(message)
+
+    sent = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": sent}
+    asyncio.run(Guard(server, access, Uploads(tmp_path, MB))(scope, receive, send))
+    return answers[0]["status"], dict(answers[0]["headers"])
+
+
+def test_a_space_has_its_own_address_and_is_framed_by_the_hub_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPACE_HOST", "me-mine.hf.space")
+    framed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}
+    proxy = {"Host": "me-mine.hf.space"}
+    for headers, status in (
+        ({**proxy, **framed}, 200),
+        ({**proxy, "Origin": "https://me-mine.hf.space", "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Host": "10.0.0.1:7860"}, 200),
+        ({**proxy, "Origin": "http://me-mine.hf.space"}, 403),
+        ({**proxy, "Origin": "https://huggingface.co"}, 403),
+        ({**proxy, "Origin": "https://others-own.hf.space", "Sec-Fetch-Site": "cross-site"}, 403),
+        ({**proxy, **framed, "Sec-Fetch-Mode": "no-cors"}, 403),
+    ):
+        found, answer = guarded(access_to(space=True), headers, tmp_path)
+        assert found == status, headers
+        assert answer[b"content-security-policy"].endswith(b"; frame-ancestors https://huggingface.co")
+        assert b"x-frame-options" not in answer
+
+
+def test_a_shared_page_is_known_under_its_public_address_too(tmp_path):
+    access = access_to(share=True)
+    access.open_to("https://abc.gradio.live")
+    for host, origin, status in (
+        ("abc.gradio.live", "https://abc.gradio.live", 200),
+        ("abc.gradio.live", "https://other.gradio.live", 403),
+        ("other.gradio.live", "https://other.gradio.live", 400),
+        ("127.0.0.1:7860", "http://127.0.0.1:7860", 200),
+        ("127.0.0.1:7860", "http://evil.example", 403),
+    ):
+        found, answer = guarded(access, {"Host": host, "Origin": origin}, tmp_path)
+        assert found == status, (host, origin)
+        assert answer[b"content-security-policy"] == b"frame-ancestors 'none'"
+
+
+def test_the_flag_of_a_space_is_given_there_and_nowhere_else(tmp_path, monkeypatch):
+    words = ["--model", str(tmp_path), "--space", "true"]
+    with pytest.raises(ValueError, match="`space` is for a Space of the Hub, which sets SPACE_HOST; it is not set"):
+        main(words)
+    monkeypatch.setenv("SPACE_HOST", "me-mine.hf.space")
+    with pytest.raises(ValueError, match="this is the Space https://me-mine.hf.space: .* launch.*space=True"):
+        main(words[:2])
+    with pytest.raises(ValueError, match="`share` is for a page on this machine"):
+        main([*words, "--share", "true"])
 
 
 # --- a browser -------------------------------------------------------------------------------------------------------
@@ -171,9 +415,11 @@ def test_it_stays_on_this_machine_unless_told_otherwise():
     assert options.share is False and options.max_upload == 25 and LOCALHOST == "127.0.0.1"
 
 
-def test_it_ends_with_ctrl_c_and_leaves_no_upload(served):
+def test_sigterm_ends_it_as_ctrl_c_does_and_leaves_no_upload(served):
     """The last test of the module."""
-    assert list((served.folder / "tmp").rglob("new.csv"))
-    served.program.send_signal(signal.SIGINT)
-    assert served.program.wait(30) == 0
-    assert not list((served.folder / "tmp").rglob("new.csv"))
+    body, kind = form(b"text\ngood")
+    assert asked(served.url, "POST", "/gradio_api/upload", kind, body)[0] == 200
+    assert list((served.folder / "tmp").rglob("0.csv"))
+    served.program.send_signal(signal.SIGTERM)
+    assert served.program.wait(60) == 128 + signal.SIGTERM
+    assert not list((served.folder / "tmp").rglob("seal_hf_demo_*"))

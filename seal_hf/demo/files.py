@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from .views import View
 
+IN_USE = "in_use"  # folder of files that are being read or written
 Report = Callable[[int, int | None], None]  # rows that are done, and all of them, if known
 
 
@@ -48,18 +50,20 @@ def predict_file(
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(dir=folder))
-    source = gathered(files, place / "images") if view.several and files[0].suffix.lower() != ".npz" else files[0]
-    name, suffix = f"{files[0].stem}_predictions" if len(files) == 1 else "predictions", view.output_suffix(files[0])
-    output = place / f"{name}{suffix}"
+    given, output = place / IN_USE / "given", place / IN_USE / f"predictions{view.output_suffix(files[0])}"
     try:
+        gather(files, given)
+        several = view.several and files[0].suffix.lower() != ".npz"
+        source = given if several else given / files[0].name
         found = _written(view, view.under(decoder, input=str(source), output=str(output), energy=energy), report)
+        if output.is_dir():
+            output = Path(shutil.make_archive(str(output), "zip", output))
+        name = f"{files[0].stem}_{output.name}" if len(files) == 1 else output.name
+        found.file = output.rename(place / name)
     except ValueError as error:
-        raise ValueError(str(error).replace(f"{source.parent}/", "")) from error
+        raise ValueError(str(error).replace(f"{given}/", "").replace(str(given), "the files")) from error
     finally:
-        shutil.rmtree(place / "images", ignore_errors=True)
-    if not suffix:
-        found.file = Path(shutil.make_archive(str(output), "zip", output))
-        shutil.rmtree(output)
+        shutil.rmtree(place / IN_USE, ignore_errors=True)
     return found
 
 
@@ -80,15 +84,19 @@ def _written(view: View, kind: Any, report: Report) -> FilePredictions:
     return found
 
 
-def gathered(files: Sequence[Path], folder: Path) -> Path:
-    """A folder with copies of these images.
+def gather(files: Sequence[Path], folder: Path) -> None:
+    """Give these files a second name in a new folder, so that they stay there until they are read.
 
     Raises:
-        ValueError: two of them have the same name.
+        ValueError: two of them have the same name, or one is no longer there.
     """
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for file in files:
         if (folder / file.name).exists():
             raise ValueError(f"Two images are called {file.name}. Rename one of them.")
-        shutil.copyfile(file, folder / file.name)
-    return folder
+        try:
+            os.link(file, folder / file.name)
+        except FileNotFoundError as error:
+            raise ValueError(f"{file.name} has made room for newer uploads. Upload it again.") from error
+        except OSError:  # the disk has no second names
+            shutil.copyfile(file, folder / file.name)

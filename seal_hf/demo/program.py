@@ -5,14 +5,14 @@ The page is on this machine alone unless --share is given. Nothing is sent anywh
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..cli.outputs import open_kind
 from ..cli.outputs.flags import Flags, add_reading, at_least_one
 from .page import check_extra, page_of
-from .server import check_port, start, without_telemetry
+from .server import KEPT, check_port, check_space, serve, start, temporary_folder
 from .views import View
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     options = demo_flags().parsed(argv)
     check_port(options.port)
-    with tempfile.TemporaryDirectory(prefix="seal_hf_demo_") as folder:
-        without_telemetry(folder)
+    check_space(options.space, options.share)
+    with temporary_folder() as folder:
         page = page_of(view_of(argv))
-        url = start(page, share=options.share, port=options.port, max_upload=options.max_upload)
+        asked = {name: getattr(options, name) for name in ("share", "space", "port", "max_upload")}
+        url = start(page, folder, **asked)
         print(f"seal-hf demo: {options.model} at {url} (Ctrl-C ends it)", flush=True)
-        page.block_thread()
+        with suppress(KeyboardInterrupt):
+            serve(page)
 
 
 def launch(model: str, **options: Any) -> None:
@@ -72,8 +74,14 @@ def demo_flags() -> Flags:
     flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="a saved task-net")
     add_reading(flags)
     flags.flag("port", type=at_least_one, help="of this machine; default: the first free one from 7860 on")
-    flags.flag("max_upload", type=at_least_one, default=MAX_UPLOAD, help=f"largest file, in MB (default {MAX_UPLOAD})")
+    flags.flag(
+        "max_upload",
+        type=at_least_one,
+        default=MAX_UPLOAD,
+        help=f"largest file, in MB (default {MAX_UPLOAD}); all together take {KEPT} times as much",
+    )
     flags.flag("share", type=bool, help="also at a public address for a week, through a server of Gradio")
+    flags.flag("space", type=bool, help="as a Space of the Hub: at its address, and in a frame of huggingface.co")
     return flags
 
 
