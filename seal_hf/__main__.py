@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from .cli.known_flags import mistyped_flag
 from .cli.programs import run_program
-from .utils.messages import did_you_mean
+from .utils.messages import did_you_mean, printable
 
 COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "predict": ("seal_hf.cli.predict:main", "apply a saved model to new data: labels, tags, trees or masks"),
@@ -102,7 +102,7 @@ def help_of(group: str) -> str:
 
 def refuse(message: str) -> NoReturn:
     """End with one line and the status of a mistaken command line."""
-    print(f"{sys.argv[0]}: {message}", file=sys.stderr)
+    print(printable(f"{sys.argv[0]}: {message}"), file=sys.stderr)
     sys.exit(2)
 
 

@@ -52,6 +52,7 @@ from ..nets.text_windows import reads_whole
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig
 from ..spaces import TagSequenceSpace
 from ..structures.crf import CRF
+from ..utils.recorded import recorded
 from . import dependence as d
 from .draw import check_matplotlib, draw_matrices, draw_points
 
@@ -331,7 +332,7 @@ def main(argv: list[str] | None = None) -> dict:
     folder = Path(args.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     result = run(argv[1], data_args, args)
-    text = json.dumps(result, default=lambda value: np.asarray(value).tolist(), ensure_ascii=False)
+    text = json.dumps(recorded(result), default=lambda value: np.asarray(value).tolist(), ensure_ascii=False)
     (folder / f"{argv[0]}.json").write_text(text + "\n", encoding="utf-8")
     shown = {key: value for key, value in result.items() if key.startswith(("agreement", "pairs"))}
     print(json.dumps(shown, indent=1))

@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     evaluation = kind.evaluate(reader)
     for note in reader.notes:
         print(printable(f"{flags.prog}: {note}"), file=sys.stderr)
-    print(evaluation.text)
+    print(printable(evaluation.text))
     if output is not None:
         with whole_file(output) as unfinished:
             text = json.dumps(evaluation.results, indent=1, ensure_ascii=False)

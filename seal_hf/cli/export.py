@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from ..utils.messages import printable
 from .outputs.flags import Flags
 from .predict import check_new
 
@@ -44,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         logging.disable_progress_bar()
     hub = {} if options.revision is None else {"revision": options.revision}
     kind = kind_of_model(options.model, hub)
-    print(f"{flags.prog}: {export(kind, options.model, output, options.fold_decision, hub)}", file=sys.stderr)
+    said = export(kind, options.model, output, options.fold_decision, hub)
+    print(printable(f"{flags.prog}: {said}"), file=sys.stderr)
 
 
 def export(kind: str, name: str, output: Path, fold_decision: bool, hub: dict[str, Any]) -> str:

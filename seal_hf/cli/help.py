@@ -17,6 +17,7 @@ from typing import Any
 from transformers import TrainingArguments
 
 from ..reports.common import UNASKED
+from ..utils.recorded import HIDDEN, names_a_secret
 
 SHORT, FULL = "--help --help_all".split()
 GROUPS = {
@@ -141,6 +142,8 @@ def shown(name: str, value: Any) -> str:
         return "(needed)"
     if name == "output_dir" and value is None:
         return UNASKED
+    if isinstance(value, str) and names_a_secret(name):
+        return HIDDEN
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, bool):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..utils.messages import did_you_mean
+from ..utils.messages import unknown_flag
 
 OF_EVERY_PROGRAM = {"-h", "--help", "--help_all", "--recipe"}
 # transformers imports lazily, from a table: the modules of classes that programs build on
@@ -38,7 +38,7 @@ def mistyped_flag(modules: Sequence[str], words: Iterable[str]) -> str | None:
     for word in words:
         flag = word.split("=")[0]
         if flag.startswith("--") and " " not in word and flag not in known:
-            return None if word == "--" else f"unknown command-line argument {word!r}.{did_you_mean(flag, known)}"
+            return None if word == "--" else unknown_flag(word, known)
     return None
 
 

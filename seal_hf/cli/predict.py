@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for note in reader.notes:
         print(printable(f"{flags.prog}: {note}"), file=sys.stderr)
     if output is not None:
-        print(f"{flags.prog}: {count} {'row' if count == 1 else 'rows'} in {output}.", file=sys.stderr)
+        print(printable(f"{flags.prog}: {count} {'row' if count == 1 else 'rows'} in {output}."), file=sys.stderr)
 
 
 def predict_flags() -> Flags:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..utils.messages import printable
+from ..utils.recorded import guard_errors
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback, TrainingArguments
@@ -55,6 +56,7 @@ def run_program(main: Callable[[], object]) -> None:
     After a signal the exit status is 128 + the number of the signal. A second SIGTERM ends the program at once. A
     signal that is ignored when the program starts, as `nohup` does with SIGHUP, stays ignored.
     """
+    guard_errors()
     with _signals() as arrived:
         try:
             status = _status(main)

@@ -18,8 +18,9 @@ from transformers import HfArgumentParser, TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
 from ..utils.compat import RENAMED_ARGUMENTS
-from ..utils.messages import brief, did_you_mean
+from ..utils.messages import brief, did_you_mean, unknown_flag
 from ..utils.options import check_arguments
+from ..utils.recorded import HIDDEN, names_a_secret, remember
 from ..utils.yaml_files import read_yaml
 from .programs import given_flags, program_name
 
@@ -76,9 +77,7 @@ def parse_recipe(
     )
     if unknown:
         flags = [flag for action in parser._actions for flag in action.option_strings]
-        raise ValueError(
-            f"unknown command-line argument {unknown[0]!r}.{did_you_mean(unknown[0].split('=')[0], flags)}"
-        )
+        raise ValueError(unknown_flag(unknown[0], flags))
     for instance in instances:
         if isinstance(instance, TrainingArguments):
             _check_program(instance, said)
@@ -228,6 +227,7 @@ def read_recipe(file: str | Path) -> Mapping[str, Any]:
         return {}
     if not isinstance(values, Mapping):
         raise ValueError(f"{file}: expected lines of `key: value`, found a {type(values).__name__}")
+    remember(values)
     return values
 
 
@@ -255,7 +255,7 @@ def _convert(where: str, key: str, value: Any, action: Action, hint: Any) -> Any
         return None
     if action.nargs == "+" or value is None or isinstance(value, (list, dict)):
         expected = "a list, each " * (action.nargs == "+") + _kind(action)[1]
-        raise ValueError(f"{where}: {key!r} is {brief(value)} ({type(value).__name__}), expected {expected}")
+        raise ValueError(f"{where}: {key!r} is {_shown(key, value)} ({type(value).__name__}), expected {expected}")
     return _scalar(where, key, value, action)
 
 
@@ -280,7 +280,11 @@ def _scalar(where: str, key: str, value: Any, action: Action) -> Any:
         hint = "; YAML reads yes, no, on and off as true or false: put quotes around them"
     elif kinds == (str,) and isinstance(value, (int, float)):
         hint = "; put quotes around it"
-    raise ValueError(f"{where}: {key!r} is {brief(value)} ({type(value).__name__}), expected {expected}{hint}")
+    raise ValueError(f"{where}: {key!r} is {_shown(key, value)} ({type(value).__name__}), expected {expected}{hint}")
+
+
+def _shown(key: str, value: Any) -> str:
+    return HIDDEN if names_a_secret(key) else brief(value)
 
 
 # name of a flag's type -> the YAML types that it accepts, and these in words. A bool is an int in Python. A number for

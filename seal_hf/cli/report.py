@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..reports.page.plots import has_matplotlib
 from ..reports.page.run import write_page
+from ..utils.messages import printable
 from .outputs.flags import Flags
 
 DESCRIPTION = "Write report.html into the output folder of a run: finished, interrupted, or still running."
@@ -26,4 +27,4 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = flags.parsed(argv)
     if not has_matplotlib():
         raise ValueError("the page needs matplotlib: pip install 'seal_hf[plot]'.")
-    print(write_page(options.folder, options.beside))
+    print(printable(write_page(options.folder, options.beside)))

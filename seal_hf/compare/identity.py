@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..cli.tuning.search import has_trials
+from ..utils.recorded import recorded
 from .runs import METHOD, Runs
 
 Settings = Mapping[str, Any]
@@ -109,7 +110,8 @@ def files_in(settings: Settings) -> str:
 
 
 def texts(settings: Settings) -> dict[str, str]:
-    return {key: str(value) for key, value in settings.items()}
+    """Settings as texts, without secrets: runs with other tokens are of one method."""
+    return recorded({key: str(value) for key, value in settings.items()})
 
 
 def without_places(settings: Settings) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def comparison_page(tables: Sequence[Mapping[str, Any]], title: str, command: st
         runs.parts.append(f"Lost, as the loss was no longer finite: {'; '.join(lost)}.")
     if command:
         runs.parts += [
-            "The command of the last start, without this machine's folders:",
+            "The command of the last start:",
             Markup("<pre>{}</pre>").format(command),
         ]
     if not has_matplotlib():

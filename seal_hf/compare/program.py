@@ -38,6 +38,7 @@ from ..cli.recipes import packaged_recipe, read_recipe, recipe_keys
 from ..cli.train.rewards import program_of
 from ..data.contents import fingerprint
 from ..utils.messages import did_you_mean, printable
+from ..utils.recorded import command_line
 from .identity import EVERY_RUN, texts, without_places
 from .kinds import KINDS, REWARDED, Figures, Kind
 from .methods.base import CONSTANT, Method, Methods, of_recipe, own_keys
@@ -86,9 +87,10 @@ def from_recipes(files: Sequence[Path]) -> dict[str, Method]:
         settings = dict(read_recipe(file))
         for key, value in EVERY_RUN.items():
             if str(settings.get(key, value)) != str(value):
-                print(f"{file}: {key} is {value} here, as in every run of a comparison, not {settings[key]}")
+                said = f"{file}: {key} is {value} here, as in every run of a comparison, not {settings[key]}"
+                print(printable(said))
         if "seed" in settings:
-            print(f"{file}: seed is ignored, because --seeds gives the seeds")
+            print(printable(f"{file}: seed is ignored, because --seeds gives the seeds"))
         methods[file.stem] = of_recipe(settings)
     return methods
 
@@ -126,7 +128,7 @@ def pairs(flags: Sequence[str]) -> dict[str, Any]:
             last.append(word)
     if not all(found.values()) or (words and not words[0].startswith("--")):
         raise ValueError(
-            f"other flags are pairs of --name value, as of the program that trains; found {' '.join(flags)}"
+            f"other flags are pairs of --name value, as of the program that trains; found {command_line(flags)}"
         )
     return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
 
@@ -188,7 +190,8 @@ def shared_settings(kind: Kind, recipe: Path | None, given: Mapping[str, str], r
     shared = named or dict(read_recipe(packaged_recipe(kind.recipe(given))))
     dropped = sorted(own_keys(kind.methods) & named.keys() - {*LOSS_KEYS})
     if dropped:
-        print(f"{recipe}: {', '.join(dropped)} ignored: each method sets these itself (a flag sets them for all)")
+        ignored = f"{recipe}: {', '.join(dropped)} ignored"
+        print(printable(f"{ignored}: each method sets these itself (a flag sets them for all)"))
     return {key: value for key, value in shared.items() if key not in (*LOSS_KEYS, *dropped)}
 
 
@@ -296,22 +299,26 @@ def main(argv: list[str] | None = None) -> Runs:
         check_metric(file, method.settings, metric)
     if options.beside:
         check_same(options.beside, data, metric, {**shared, **given})
-    program = program_name() if program_name().startswith("seal-hf") else "python examples/compare_losses.py"
-    runs = Runs(options.output_dir or usual_folder(kind, data), origin(program, argv))
+    runs = Runs(options.output_dir or usual_folder(kind, data), origin(called(), argv))
     for note in data.notes:
         print(printable(f"{data.name}: {note}"))
     for key in sorted(given):
         theirs = [] if recipes else [name for name in names if name in methods and key in methods[name].settings]
         if own := [f"{name} ({methods[name].settings[key]})" for name in theirs]:
-            print(f"--{key} does not change {', '.join(own)}: it is part of the method")
+            print(printable(f"--{key} does not change {', '.join(own)}: it is part of the method"))
     search: dict[str, Any] = {"budget": options.budget, "finalists": options.finalists, "held": options.hold}
     compared = Comparison(runs, data, shared, kind, methods, flags=given, metric=metric, **search)
     title = f"{data.name}: losses compared"
     compared.run(
         names, options.seeds, write=lambda: write_table(runs, kind.figures, recipes or kind.methods, title, metric)
     )
-    print((runs.folder / "table.md").read_text(encoding="utf-8"))
+    print(printable((runs.folder / "table.md").read_text(encoding="utf-8")))
     return runs
+
+
+def called() -> str:
+    """How a command line of this program begins, before the kind of output."""
+    return "seal-hf compare" if program_name().startswith("seal-hf") else "python examples/compare_losses.py"
 
 
 def usual_folder(kind: Kind, data: Any) -> Path:

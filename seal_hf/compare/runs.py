@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,11 +18,13 @@ from filelock import FileLock, Timeout
 import seal_hf
 
 from ..utils.files import whole_file
+from ..utils.recorded import command_line, recorded
 from .methods.base import CONSTANT
 
 METHOD = "method"  # key of a run: its method's settings
 LOST = "lost"  # key of a run with a non-finite loss: the reason; such a run has no figures
 ROWS = "test_rows"  # key of a run: by figure, its test rows as text, see rows.py
+OUTPUT = "--output_dir"
 SECONDS, AUC = "train_seconds_per_epoch", "eval_energy_auc"  # keys of a run
 
 
@@ -116,20 +117,18 @@ class Runs:
 
 
 def origin(program: str, words: Sequence[str]) -> dict[str, str]:
-    """The origin of a run: the command without this machine's folders, the version, and in a checkout git's commit,
+    """The origin of a run: the command without the folder of its results, the version, and in a checkout git's commit,
     with `-dirty` if a program differs from it.
 
     Args:
         program: how the command begins, such as `seal-hf compare tagging`.
         words: its flags.
     """
-    said, words = [], [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    for before, word in zip(["", *words], words, strict=False):
-        if not {before, word} & {"--output_dir", "--data_dir"}:
-            said.append(Path(word).name if Path(word).is_absolute() else word)
+    befores = zip(["", *words], words, strict=False)
+    said = [word for before, word in befores if OUTPUT not in (before, word) and not word.startswith(f"{OUTPUT}=")]
     checkout = Path(seal_hf.__file__).parents[1]
     git = partial(subprocess.run, cwd=checkout, capture_output=True, text=True)
-    found = {"command": f"{program} {shlex.join(said)}", "version": seal_hf.__version__}
+    found = {"command": command_line([*program.split(), *said]), "version": seal_hf.__version__}
     with suppress(OSError):  # no git
         if (checkout / ".git").exists() and (commit := git(["git", "rev-parse", "HEAD"]).stdout.strip()):
             dirty = git(["git", "diff", "--quiet", "HEAD", "--", "seal_hf", "examples"]).returncode
@@ -138,8 +137,8 @@ def origin(program: str, words: Sequence[str]) -> dict[str, str]:
 
 
 def write_json(file: Path, content: Any) -> None:
-    """Write a file completely, or leave it unchanged."""
-    text = json.dumps(_without_nan(content), indent=1, allow_nan=False) + "\n"
+    """Write a file completely, or leave it unchanged. It holds no secrets."""
+    text = json.dumps(recorded(_without_nan(content)), indent=1, allow_nan=False) + "\n"
     with whole_file(file) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
 

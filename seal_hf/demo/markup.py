@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
+from ..utils.messages import printable
+
 SMALL, MOST = 1e-3, 80  # shares below have two digits; characters of a cell in a table
 
 
@@ -175,5 +177,5 @@ def _cell(text: str) -> Html:
 
 
 def escaped(value: object) -> str:
-    """A value as the text of HTML."""
-    return value if isinstance(value, Html) else escape(str(value))
+    """A value as the text of HTML, [`printable`]."""
+    return value if isinstance(value, Html) else escape(printable(value))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cli.outputs import open_kind
 from ..cli.outputs.flags import Flags, add_reading, at_least_one
+from ..utils.messages import printable
 from .page import check_extra, page_of
 from .server import KEPT, check_port, check_space, serve, start, temporary_folder
 from .views import View
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         page = page_of(view_of(argv))
         asked = {name: getattr(options, name) for name in ("share", "space", "port", "max_upload")}
         url = start(page, folder, **asked)
-        print(f"seal-hf demo: {options.model} at {url} (Ctrl-C ends it)", flush=True)
+        print(printable(f"seal-hf demo: {options.model} at {url} (Ctrl-C ends it)"), flush=True)
         with suppress(KeyboardInterrupt):
             serve(page)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from transformers import Trainer
 from ..saving.earlier_run import RESULTS
 from ..utils.files import json_object
 from ..utils.messages import printable
+from ..utils.recorded import command_line
 
 UNASKED = "trainer_output"  # the Trainer's default output folder
 LABEL_REPORT = "label_report.json"  # label sets: figures of each label on the test split, by the decisions
@@ -85,9 +85,10 @@ def close_run(
     if card_facts is not None:
         trainer.create_model_card()
     if trainer.is_world_process_zero():
-        print(report(folder))
+        print(printable(report(folder)))
         unasked = " (--output_dir names another folder)" if str(folder) == UNASKED else ""
-        print(f"\nsaved in {folder}{unasked}" + (f"; to predict: {predict_command(folder, *files)}" if files else ""))
+        predicts = f"; to predict: {predict_command(folder, *files)}" if files else ""
+        print(printable(f"\nsaved in {folder}{unasked}{predicts}"))
     if trainer.args.push_to_hub:
         trainer.push_to_hub()
     return dict(metrics)
@@ -95,7 +96,7 @@ def close_run(
 
 def predict_command(model: str | Path, read: str, written: str) -> str:
     """The command that predicts with a saved task-net."""
-    return shlex.join(["seal-hf", "predict", "--model", str(model), "--input", read, "--output", written])
+    return command_line(["seal-hf", "predict", "--model", str(model), "--input", read, "--output", written])
 
 
 def with_hint(report: str, hint: str | None) -> str:

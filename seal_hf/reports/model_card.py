@@ -13,6 +13,8 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from ..training.arguments import CROSS_ENTROPY
+from ..utils.messages import printable
+from ..utils.recorded import recorded
 from .card_decisions import decisions_section, number, usage_section
 from .card_kinds import KINDS, CardKind
 from .card_limits import limits_section
@@ -70,7 +72,7 @@ def model_card(
             "tokens_adapters", and "words" (the BiLSTM, needs `seal_hf`); with "trees_" before these for trees. For
             masks: "images" (pipeline), and "images_fcn" (the FCN, where the pipeline needs `seal_hf` imported); for
             several classes "class_images" and "class_images_fcn".
-        hyperparameters: shown in a table; names that end in "token" are left out.
+        hyperparameters: shown in a table; secrets are left out.
         rows: split -> number of rows.
         task_loss: the task-net's own loss, see `TASK_LOSSES` and `TAG_TASK_LOSSES`.
         crf: True if the task-net has a CRF.
@@ -155,7 +157,7 @@ def model_card(
         "papers": papers_section(loss, hyperparameters),
     }
     # Template.substitute does not read substituted text: a `$` in a label name stays a `$`
-    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values).rstrip() + "\n"
+    return printable(Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values)).rstrip() + "\n"
 
 
 def _metadata(
@@ -240,9 +242,9 @@ def _labels(label_names: Sequence[str], columns: Mapping[str, Sequence[str]]) ->
 
 
 def _training(hyperparameters: Mapping[str, Any], versions: Mapping[str, str]) -> str:
-    # a Trainer's arguments may hold the user's Hub token
-    shown = {key: value for key, value in hyperparameters.items() if not key.endswith("token")}
-    shown |= {"versions": ", ".join(f"{name} {found}" for name, found in versions.items()) or None}
+    shown = recorded(hyperparameters) | {
+        "versions": ", ".join(f"{name} {found}" for name, found in versions.items()) or None
+    }
     table = _table(shown)
     return "\n".join(["", "## Training", "", "| | |", "|---|---|", table, ""]) if table else ""
 

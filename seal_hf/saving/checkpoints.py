@@ -24,11 +24,11 @@ from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.utils import logging
 
 from ..utils.files import json_object
+from ..utils.recorded import names_a_secret, recorded
 
 COMPLETE = "complete.json"  # the marker: names and sizes, in bytes, of all other files of the checkpoint
 
 LAST_WORDS = ("true", "last")  # values of `resume_from_checkpoint` that name no folder
-TOKENS = ("hub_token", "push_to_hub_token")  # the latter of transformers 4
 _may_be_pushed = ContextVar("may_be_pushed", default=False)
 STEP = re.compile(r"checkpoint-(\d+)")
 
@@ -37,7 +37,7 @@ logger = logging.get_logger(__name__)
 
 @contextlib.contextmanager
 def without_tokens() -> Iterator[None]:
-    """Context for saving a run, which may be pushed: its pickled arguments lack the tokens of the Hub."""
+    """Context for saving a run, which may be pushed: its pickled arguments lack secrets, such as tokens of the Hub."""
     before = _may_be_pushed.set(True)
     try:
         yield
@@ -47,8 +47,10 @@ def without_tokens() -> Iterator[None]:
 
 def as_pickled(arguments: dict[str, Any]) -> dict[str, Any]:
     """The attributes of a run's arguments, as a pickle holds them, see [`without_tokens`]."""
-    hidden = [name for name in TOKENS if name in arguments] if _may_be_pushed.get() else []
-    return {**arguments, **dict.fromkeys(hidden)}
+    if not _may_be_pushed.get():
+        return dict(arguments)
+    plain = {name: recorded(value) for name, value in arguments.items() if isinstance(value, (str, list, dict))}
+    return {**arguments, **plain, **{name: None for name in arguments if names_a_secret(name)}}
 
 
 @contextlib.contextmanager

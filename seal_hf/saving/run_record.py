@@ -18,6 +18,7 @@ from typing import Any
 from transformers.utils import logging
 
 from ..utils.files import json_object
+from ..utils.recorded import recorded
 
 RECORD = "_run.json"  # begins with an underscore, so that a push to the Hub leaves it out
 
@@ -30,7 +31,7 @@ def write_record(folder: str | Path, record: Mapping[str, Any]) -> None:
     Args:
         record: argument -> value, as [`plain`] gives it.
     """
-    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(recorded(record), indent=1, ensure_ascii=False, allow_nan=False)
     Path(folder, RECORD).write_text(text + "\n", encoding="utf-8")
 
 
@@ -62,7 +63,7 @@ def check_same_run(
     theirs = read_record(folder)
     if theirs is None:
         return
-    theirs = {**defaults, **theirs}
+    theirs, ours = {**defaults, **theirs}, recorded(ours)
     changed = [name for name, value in ours.items() if name in theirs and theirs[name] not in (value, _end(value))]
     if not changed:
         return

@@ -12,6 +12,7 @@ from transformers import TrainingArguments
 from ..saving.checkpoints import as_pickled
 from ..utils.messages import brief
 from ..utils.options import check_arguments
+from ..utils.recorded import recorded, remember
 
 LIMITS: dict[str, dict[str, Any]] = {  # of the Trainer's own arguments; transformers checks some others
     "learning_rate weight_decay adam_epsilon max_grad_norm num_train_epochs logging_steps eval_steps eval_delay "
@@ -53,6 +54,10 @@ class GuardedArguments(TrainingArguments):
     def __getstate__(self) -> dict[str, Any]:
         return as_pickled(vars(self))
 
+    def to_dict(self) -> dict[str, Any]:
+        """As the Trainer's, for logs and services, without secrets."""
+        return recorded(super().to_dict())
+
     def __post_init__(self) -> None:
         check_arguments(self, LIMITS)  # before the Trainer computes with them
         if self.max_steps == 0:
@@ -61,6 +66,7 @@ class GuardedArguments(TrainingArguments):
             if isinstance(text := getattr(self, name), str):
                 _check_json(name, text)
         super().__post_init__()
+        remember(vars(self))
 
 
 def _check_json(name: str, text: str) -> None:

@@ -7,13 +7,37 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but tabs and line breaks
+from .recorded import HIDDEN, hidden, names_a_secret
+
+# characters that steer a terminal, turn the direction of a text, break its lines, or hide in it
+CONTROLS = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001d173-\U0001d17a"
+    r"\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
+)
+# what hides only behind other characters: joiners, which scripts from Hebrew on and emoji need, and selectors of the
+# variant of an ideograph
+JOINED = (
+    r"\u0590-\u115e\u1161-\u1dff\u20d0-\u20ff\u2190-\u3163\u3165-\ud7ff\ufb1d-\ufefc"
+    r"\U00010000-\U0001d172\U0001d17b-\U000dffff"
+)
+HIDING = rf"(?<![{JOINED}])[\u200c\u200d]|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
+FLAG = r"\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{2,6}\U000e007f"  # an emoji, such as that of Wales
+UNPRINTABLE = re.compile(f"(?P<kept>{FLAG})|[{CONTROLS}]|{HIDING}")
 
 
 def printable(text: object) -> str:
-    """A text for a terminal. Control characters, by which names in data could change what is shown, are written as
-    `\\x1b`."""
-    return CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", str(text))
+    """A text for a terminal, a card or a page: without secrets (see [`hidden`]), and without characters by which texts
+    in data could change what is shown. Control characters are written as `\\x1b`, and those that turn the direction of
+    a text or are invisible as `\\u202e`. Tabs and line breaks stay."""
+    return UNPRINTABLE.sub(_written, hidden(str(text)))
+
+
+def _written(found: re.Match[str]) -> str:
+    code = ord(found[0][0])
+    if found["kept"]:
+        return found[0]
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
@@ -25,6 +49,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?`, or an empty string if no known name is close."""
     close = closest(name, known)
     return f" Did you mean {close!r}?" if close else ""
+
+
+def unknown_flag(word: str, known: Iterable[str]) -> str:
+    """The message for a word of a command line that no flag is called. The value of a mistyped token is not shown."""
+    flag, equals, _ = word.partition("=")
+    near = closest(flag, known)
+    shown = f"{flag}={HIDDEN}" if equals and names_a_secret(near or flag) else word
+    return f"unknown command-line argument {shown!r}." + (f" Did you mean {near!r}?" if near else "")
 
 
 def check_unread(kwargs: Mapping[str, Any], net: str) -> None:
@@ -56,6 +88,6 @@ def few(words: Sequence[str], shown: int = 8) -> str:
 
 
 def brief(value: object, most: int = 80) -> str:
-    """The `repr` of a value; ends with `...` after `most` characters."""
-    text = repr(value)
+    """The `repr` of a value without secrets; ends with `...` after `most` characters."""
+    text = hidden(repr(value))
     return text if len(text) <= most else f"{text[:most]}..."

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ...utils.messages import did_you_mean
+from ...utils.messages import unknown_flag
 from ..programs import UsageError
 
 LABELS, TAGS = "multi_label", "tag_sequence"
@@ -41,8 +41,7 @@ class Flags(ArgumentParser):
         options, unknown = self.parse_known_args(argv)
         if unknown:
             known = [flag for action in self._actions for flag in action.option_strings]
-            hint = did_you_mean(unknown[0].split("=")[0], known)
-            raise UsageError(f"unknown command-line argument {unknown[0]!r}.{hint} All flags: {self.prog} --help.")
+            raise UsageError(f"{unknown_flag(unknown[0], known)} All flags: {self.prog} --help.")
         missing = [f"--{name}" for name in self.needed if getattr(options, name) is None]
         if missing:
             self.error(f"{' and '.join(missing)} must be given")

@@ -17,6 +17,7 @@ from ...reports.common import SHOWN
 from ...reports.page.collect import command_of, reported
 from ...saving.earlier_run import check_output_dir, remove_checkpoints
 from ...training.hints import hint_after
+from ...utils.messages import printable
 from ..flags import check_flags, of_other_outputs
 from ..help import FULL, SHORT, Help, asked_for, recipes_that_hold
 from ..programs import given_flags, program_name
@@ -145,7 +146,7 @@ class Program:
         """
         words = list(sys.argv[1:] if argv is None else argv)
         if flag := asked_for(words):
-            print(self.help(words).text(everything=flag == FULL))
+            print(printable(self.help(words).text(everything=flag == FULL)))
             sys.exit(0)
         arguments = self.parse(argv)
         check_flags(arguments.training, argv, self.output)
@@ -172,7 +173,7 @@ class Program:
         training = arguments.training
         trainer.run_settings = run_settings(data, arguments)
         if training.overwrite_output_dir and training.should_save and (removed := remove_checkpoints(training)):
-            print(f"{training.output_dir}: replaced an earlier run. Removed: {', '.join(removed)}.")
+            arguments.say(f"{training.output_dir}: replaced an earlier run. Removed: {', '.join(removed)}.")
         result = trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
         if result.global_step > trainer.resumed_step:
             trainer.save_metrics("train", result.metrics)

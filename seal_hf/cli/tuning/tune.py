@@ -26,7 +26,9 @@ from ...data.contents import fingerprint
 from ...reports.common import results_table
 from ...training.arguments import CROSS_ENTROPY
 from ...utils.files import whole_file
+from ...utils.messages import printable
 from ...utils.options import default_of
+from ...utils.recorded import recorded
 from ..programs import check_one_process
 from ..train.arguments import Arguments
 from .ranges import Group, Settings, Space
@@ -100,7 +102,7 @@ class Tuning:
         and printed. Trials of an earlier start count."""
         number = f"{self.trials} trial{'s' if self.trials > 1 else ''}"
         held = f"; fixed as given: {', '.join(self.held)}" if self.held else ""
-        print(f"tune: {number} of {', '.join(self.space)}, by {self.goal.metric} on validation{held}")
+        print(printable(f"tune: {number} of {', '.join(self.space)}, by {self.goal.metric} on validation{held}"))
         place = ("tune", self.trials, self.folder / TRIALS)
         sought, seeds = self._sought(data), [self.arguments.training.seed]
         found = search(
@@ -125,7 +127,7 @@ class Tuning:
         space = {name: str(values) for name, values in self.space.items()}
         return {
             "data": fingerprint(data),
-            "settings": {name: value for part in own for name, value in part.items()},
+            "settings": recorded({name: value for part in own for name, value in part.items()}),
             "patience": self.arguments.run.patience,
             "space": space,
             "goal": str(self.goal),
@@ -140,12 +142,12 @@ class Tuning:
             trial["value"] = trial["value"] if math.isfinite(trial["value"]) else None  # lost
         content = {"metric": self.goal.metric, "best": best, "flags": flags, "held": self.held, "trials": trials}
         with whole_file(self.folder / "tuning.json") as unfinished:
-            unfinished.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            unfinished.write_text(json.dumps(recorded(content), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         columns: dict[str, Any] = dict.fromkeys(name for trial in trials for name in trial["settings"])
         rows = [{**columns, **shown(trial["settings"]), self.goal.metric: trial["value"]} for trial in trials]
         numbers = [f"{i}{'*' if i == best else ' '}" for i in range(1, len(trials) + 1)]
         table = results_table([{"trial": i, **row} for i, row in zip(numbers, rows, strict=True)])
-        print(f"{table}\n\n* the best, trained now; as flags: {flags}")
+        print(printable(f"{table}\n\n* the best, trained now; as flags: {flags}"))
 
 
 def goal_of(training: Any, metric: str) -> Goal:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,14 @@ from transformers import TrainerCallback
 from ...saving.run_record import plain
 from ...training.run_record import record_of
 from ...utils.files import whole_file
+from ...utils.messages import printable
+from ...utils.recorded import command_line, recorded
 from ..card_facts import versions
 from ..common import PAGE, REPORT
 from .plots import has_matplotlib
 from .run import write_page
 
-COMPLETE, HIDDEN = "complete", "..."
+COMPLETE = "complete"
 NO_PLOTS = "report.html is not written: it needs matplotlib. pip install 'seal_hf[plot]', then: {}"
 
 
@@ -78,36 +79,27 @@ def _write(trainer: Any, facts: Mapping[str, Any], page: bool, ended: str) -> No
     }
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(folder / REPORT) as unfinished:
-        unfinished.write_text(json.dumps(finite(report), ensure_ascii=False) + "\n", encoding="utf-8")
+        unfinished.write_text(json.dumps(recorded(finite(report)), ensure_ascii=False) + "\n", encoding="utf-8")
     if not page:
         return
     if not has_matplotlib():
-        print(NO_PLOTS.format(shlex.join(["seal-hf", "report", str(folder)])))
+        print(printable(NO_PLOTS.format(command_line(["seal-hf", "report", str(folder)]))))
         return
-    print(f"to look at the run: {write_page(folder)}")
+    print(printable(f"to look at the run: {write_page(folder)}"))
 
 
 def command_of(words: Sequence[str], processes: int = 1) -> str:
     """The command line that repeats a run of this program.
 
     Args:
-        words: the command line without the program's name. Tokens in it are left out: the page is shown to others.
+        words: the command line without the program's name. Its secrets are hidden: the page is shown to others.
     """
-    name, words = sys.argv[0], list(_without_tokens(words))
+    name = sys.argv[0]
     is_script = name.endswith(".py")
     launched = [name] if is_script else ["-m", "seal_hf", *name.split()[1:]]
     if processes > 1:
-        return shlex.join(["accelerate", "launch", "--num_processes", str(processes), *launched, *words])
-    return shlex.join([*(["python", name] if is_script else name.split()), *words])
-
-
-def _without_tokens(words: Iterable[str]) -> Iterator[str]:
-    hidden = False
-    for word in words:
-        flag, equals, _ = word.partition("=")
-        is_token = flag.startswith("--") and flag.endswith("token")
-        yield HIDDEN if hidden else f"{flag}={HIDDEN}" if is_token and equals else word
-        hidden = is_token and not equals
+        return command_line(["accelerate", "launch", "--num_processes", str(processes), *launched, *words])
+    return command_line([*(["python", name] if is_script else name.split()), *words])
 
 
 def finite(value: Any) -> Any:

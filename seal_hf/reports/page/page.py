@@ -13,6 +13,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from ...utils.messages import printable
+
 FOLDER = Path(__file__).parent
 MAX_ROWS = 1000  # of a table; a page of 10,000 labels stays below 3 MB
 
@@ -129,8 +131,9 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The HTML of a page. Everything that is not [`Markup`] is escaped. The page's own policy forbids requests."""
-    return _template().render(page=page, sections=[section for section in page.sections if section.parts])
+    """The HTML of a page, [`printable`]. Everything that is not [`Markup`] is escaped. The page's own policy forbids
+    requests."""
+    return printable(_template().render(page=page, sections=[section for section in page.sections if section.parts]))
 
 
 @cache

@@ -1,0 +1,147 @@
+"""What is recorded or shown of settings, commands and texts: all of it but secrets, such as tokens of the Hub.
+
+A secret is known by the name of its flag, key or environment variable, by its value wherever that occurs again, and by
+its form: a token of the Hub, or what a URL holds before `@` or behind `token=`.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+HIDDEN = "..."
+ENDINGS = ("token", "secret", "password", "passwd", "passphrase", "apikey", "_key")  # of names of secrets
+SHORT = 4  # shorter values, and these words, are no secrets: they would be hidden all over a text
+WORDS = ("true", "false", "none", "null", "auto")
+SHORT_IN_ENVIRONMENT = 8  # its variables are not ours, so that their names tell less
+FORMS = re.compile(
+    r"(?P<before>://)[^/\s@\"'<>]+(?=@)"
+    r"|(?P<query>[?&][\w.\-]*(?:token|key|secret|password|signature|sig)=)[^&\s#\"'<>]+"
+    r"|\b(?:hf|api_org)_[A-Za-z0-9]{16,}",
+    re.IGNORECASE,
+)
+_given: set[str] = set()
+
+
+def names_a_secret(name: str) -> bool:
+    """True for the name of a flag, key or environment variable whose value is a secret."""
+    return name.lstrip("-").replace("-", "_").lower().endswith(ENDINGS)
+
+
+def remember(settings: Mapping[str, Any]) -> None:
+    """Hide the secrets of these settings, also nested ones, in everything that this process records from now on."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            remember(value)
+        elif isinstance(value, str) and names_a_secret(str(name)) and len(value) >= SHORT:
+            _given.update(() if value.lower() in WORDS else _spelled(value))
+
+
+def remember_words(words: Iterable[str]) -> None:
+    """As [`remember`], of a command line: `--name value`, `--name=value`, and values that are JSON."""
+    for name, value in _flags(words):
+        remember({name: value})
+        if value.startswith("{"):
+            try:
+                remember(json.loads(value))
+            except (ValueError, RecursionError):  # the program says what is wrong with it
+                continue
+
+
+def hidden(text: str) -> str:
+    """A text with `...` in place of each secret."""
+    for secret in sorted(_given.union(_of_environment()), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return FORMS.sub(lambda found: f"{found['before'] or found['query'] or ''}{HIDDEN}", text)
+
+
+def recorded(value: Any) -> Any:
+    """A value of settings or facts without secrets: texts as [`hidden`] gives them, and mappings without the texts
+    under the name of a secret."""
+    if isinstance(value, Mapping):
+        kept = {key: each for key, each in value.items() if not (isinstance(each, str) and names_a_secret(str(key)))}
+        return {key: recorded(each) for key, each in kept.items()}
+    if isinstance(value, (list, tuple)):
+        return [recorded(each) for each in value]
+    return hidden(value) if isinstance(value, str) else value
+
+
+def command_line(words: Sequence[str]) -> str:
+    """A command line to record, which can be pasted into a shell. Paths in the working folder are relative to it."""
+    remember_words(words)
+    return shlex.join(_recorded_words(words))
+
+
+def _recorded_words(words: Iterable[str]) -> Iterator[str]:
+    secret = False
+    for word in words:
+        flag, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+        named = bool(flag) and names_a_secret(flag)
+        shown = HIDDEN if secret or (named and equals) else hidden(_from_here(value))
+        yield f"{flag}{equals}{shown}"
+        secret = named and not equals
+
+
+def _flags(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The flags of a command line and their values; of several values, each."""
+    name = ""
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            if not equals:
+                continue
+        else:
+            value = word
+        yield name, value
+
+
+def _from_here(value: str) -> str:
+    path, here = Path(value), Path.cwd()
+    inside = path.is_absolute() and path.is_relative_to(here) and here != Path(here.anchor)
+    return str(path.relative_to(here)) if inside else value
+
+
+def _spelled(secret: str) -> set[str]:
+    """A secret, and how it is written in URLs, in HTML and in JSON."""
+    return {secret, quote(secret, safe=""), html.escape(secret), json.dumps(secret)[1:-1]}
+
+
+def _of_environment() -> Iterator[str]:
+    for name, value in os.environ.items():
+        if names_a_secret(name) and len(value) >= SHORT_IN_ENVIRONMENT and not os.path.exists(value):
+            yield value
+
+
+class _Guarded:
+    """A stream that hides secrets in all that libraries write to it, such as logs, warnings and tracebacks."""
+
+    def __init__(self, stream: Any):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text without its secrets; returns the length of `text`, as a stream does."""
+        self._stream.write(hidden(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def guard_errors() -> None:
+    """Let the standard error of this process, a program's, hide secrets, those of its command line too."""
+    remember_words(sys.argv[1:])
+    if sys.stderr is not None and not isinstance(sys.stderr, _Guarded):
+        sys.stderr = _Guarded(sys.stderr)
