@@ -3,14 +3,15 @@
 import copy
 import json
 import os
-import pickle
+import random
 import shutil
 
 import pytest
 import tiny_run
 import torch
 from safetensors.torch import load_file, save_file
-from transformers.trainer_callback import PrinterCallback
+from transformers import TrainerCallback
+from transformers.trainer_callback import ExportableState, PrinterCallback
 
 from seal_hf import NonFiniteLossError, SealForMultiLabel, SealTrainer, TensorRows
 from seal_hf.saving import mark_complete
@@ -300,20 +301,184 @@ def test_after_a_nan_the_last_good_checkpoint_is_whole_and_resumes(tmp_path, los
     assert trainer.state.global_step == 6 and torch.equal(tiny_run.parameters(nets), expected)
 
 
+# --- checkpoints that are damaged, hostile or of another run ---------------------------------------------------------
+
+PLUS = dict(loss="infnet_plus", max_steps=4, save_strategy="steps", save_steps=2)
+STATES = "optimizer.pt scheduler.pt rng_state.pth _loss_net/learner.pt _loss_net/cost_augmented.pt".split()
+FILES = [*STATES, "trainer_state.json", "_run.json", "config.json", "model.safetensors", "_loss_net/model.safetensors"]
+
+
 class Bomb:
     def __reduce__(self):
         return os.makedirs, (os.environ["BOMB"],)
 
 
-@pytest.mark.parametrize("file, loss", [("learner.pt", "nce"), ("cost_augmented.pt", "infnet_plus")])
-def test_the_state_of_a_second_net_is_never_unpickled(file, loss, tmp_path, monkeypatch):
-    """A checkpoint may come from the Hub, where `--hub_strategy checkpoint` puts it."""
+@pytest.fixture(scope="module")
+def resumable(tmp_path_factory):
+    """A checkpoint of two nets and a third, one of another run of the same nets, and a trainer that did nothing yet."""
+    folder = tmp_path_factory.mktemp("resumable")
+    tiny_run.run(folder / "other", learning_rate=0.02, stop=2, **PLUS)
+    tiny_run.run(folder / "own", stop=2, **PLUS)
+    trainer, nets = tiny_run.make(folder / "new", **PLUS)
+    return folder / "own" / "checkpoint-2", folder / "other" / "checkpoint-2", trainer, nets
+
+
+@pytest.fixture
+def refused(resumable, tmp_path, monkeypatch):
+    """A copy of the checkpoint, and a function: a resume from it ends with one line that names a file, and changes
+    nothing. Gives that line."""
     monkeypatch.setenv("BOMB", str(tmp_path / "exploded"))
-    options = dict(loss=loss, max_steps=2, save_strategy="steps", save_steps=1)
-    tiny_run.run(tmp_path / "run", **options)
-    folder = tmp_path / "run" / "checkpoint-1"
-    torch.save({"optimizer": Bomb()}, folder / "_loss_net" / file)
+    original, _, trainer, nets = resumable
+    folder = shutil.copytree(original, tmp_path / "checkpoint-2")
+
+    def check(name, marked=False):
+        if marked:
+            mark_complete(folder)
+        before, random_before = tiny_run.parameters(nets), torch.get_rng_state()
+        with pytest.raises(ValueError) as error:
+            trainer.train(resume_from_checkpoint=str(folder))
+        message = str(error.value)
+        assert str(folder) in message and name in message and "\n" not in message and len(message) < 600
+        assert torch.equal(before, tiny_run.parameters(nets)) and torch.equal(random_before, torch.get_rng_state())
+        assert trainer.optimizer is None and not (tmp_path / "exploded").exists()
+        return message
+
+    return folder, check
+
+
+def damage(file, how, other):
+    if how == "deleted":
+        file.unlink()
+    elif how == "truncated":
+        file.write_bytes(file.read_bytes()[:-2])
+    elif how == "random bytes":
+        file.write_bytes(random.Random(0).randbytes(file.stat().st_size))
+    elif how == "of another run":
+        shutil.copy(other, file)
+    elif how == "hostile":
+        torch.save({"state": Bomb()}, file)
+
+
+@pytest.mark.parametrize("how", ["deleted", "truncated", "random bytes", "of another run"])
+def test_a_checkpoint_whose_files_are_not_those_that_were_saved_is_refused(how, refused, resumable):
+    """The marker has the sizes and checksums of all files; these have the same sizes if they have not lost any byte."""
+    folder, check = refused
+    for name in FILES:
+        file, content = folder / name, (folder / name).read_bytes()
+        damage(file, how, resumable[1] / name)
+        if not file.exists() or file.read_bytes() != content:  # equal in both runs: configurations
+            check(name)
+        file.write_bytes(content)
+
+
+@pytest.mark.parametrize("how", ["deleted", "truncated", "random bytes", "hostile"])
+def test_a_state_that_is_damaged_is_refused_although_it_is_marked_as_whole(how, refused, resumable):
+    folder, check = refused
+    for name in [*STATES, "trainer_state.json"] if how != "hostile" else STATES:
+        content = (folder / name).read_bytes()
+        damage(folder / name, how, None)
+        check(name, marked=True)
+        (folder / name).write_bytes(content)
+
+
+def changed(state, *path, to):
+    """`state` with the value at a path replaced, or removed with `to=None`."""
+    *keys, last = path
+    place = state
+    for key in keys:
+        place = place[key]
+    if to is None:
+        del place[last]
+    else:
+        place[last] = to
+    return state
+
+
+GROUP, LEARNER = ("param_groups", 0), ("optimizer", "param_groups", 0)
+FAULTS = {  # what is wrong -> file, and how its state is changed
+    "a list": ("optimizer.pt", lambda state: [state]),
+    "no groups": ("optimizer.pt", lambda state: changed(state, "param_groups", to=None)),
+    "fewer parameters": ("optimizer.pt", lambda state: changed(state, *GROUP, "params", to=[0])),
+    "another shape": ("optimizer.pt", lambda state: changed(state, "state", 0, "exp_avg", to=torch.zeros(3, 5))),
+    "no generator": ("rng_state.pth", lambda state: changed(state, "numpy", to=None)),
+    "a generator of another kind": ("rng_state.pth", lambda state: changed(state, "cpu", to=torch.zeros(3))),
+    "Python's generator": ("rng_state.pth", lambda state: changed(state, "python", to=(3, (1, 2), None))),
+    "learner: none": ("_loss_net/learner.pt", lambda state: changed(state, "optimizer", to=None)),
+    "learner: shapes": (
+        "_loss_net/learner.pt",
+        lambda state: changed(state, "optimizer", "state", 0, "exp_avg", to=torch.zeros(3, 5)),
+    ),
+    "log": ("trainer_state.json", lambda state: changed(state, "log_history", to="x")),
+    "logs": ("trainer_state.json", lambda state: changed(state, "log_history", to=["x"])),
+    "step": ("trainer_state.json", lambda state: changed(state, "global_step", to="two")),
+    "no step": ("trainer_state.json", lambda state: changed(state, "global_step", to=None)),
+    "best": ("trainer_state.json", lambda state: changed(state, "best_metric", to=[])),
+    "unknown field": ("trainer_state.json", lambda state: state | {"evil": 1}),
+    "callbacks": ("trainer_state.json", lambda state: changed(state, "stateful_callbacks", to=[1])),
+    "a callback": (
+        "trainer_state.json",
+        lambda state: changed(state, "stateful_callbacks", "TrainerControl", to={"args": "x"}),
+    ),
+}
+LATER = {  # noticed when the optimizer and the schedule exist
+    "rate": ("optimizer.pt", lambda state: changed(state, *GROUP, "lr", to="x")),
+    "betas": ("optimizer.pt", lambda state: changed(state, *GROUP, "betas", to=(0.9,))),
+    "exchanged shapes": (
+        "optimizer.pt",
+        lambda state: changed(state, "state", 0, "exp_avg", to=state["state"][1]["exp_avg"]),
+    ),
+    "a method of the schedule": ("scheduler.pt", lambda state: state | {"step": "x"}),
+    "an empty schedule": ("scheduler.pt", lambda state: {}),
+    "last step": ("scheduler.pt", lambda state: changed(state, "last_epoch", to="x")),
+    "rates": ("scheduler.pt", lambda state: changed(state, "base_lrs", to=[])),
+    "learner: rate": ("_loss_net/learner.pt", lambda state: changed(state, *LEARNER, "lr", to="x")),
+    "learner: schedule": ("_loss_net/learner.pt", lambda state: changed(state, "scheduler", to={})),
+    "learner: scaler": ("_loss_net/learner.pt", lambda state: changed(state, "scaler", to=[])),
+    "third net": ("_loss_net/cost_augmented.pt", lambda state: changed(state, "scheduler", to=None)),
+}
+
+
+def rewrite(file, change):
+    if file.suffix == ".json":
+        file.write_text(json.dumps(change(json.loads(file.read_text()))))
+    else:
+        torch.save(change(torch.load(file, weights_only=False)), file)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_state_of_something_else_is_refused_before_anything_is_changed(fault, refused):
+    folder, check = refused
+    name, change = FAULTS[fault]
+    rewrite(folder / name, change)
+    check(name, marked=True)
+
+
+@pytest.mark.parametrize("fault", LATER)
+def test_a_state_that_does_not_fit_the_runs_optimizers_is_refused(fault, resumable, tmp_path):
+    folder = shutil.copytree(resumable[0], tmp_path / "checkpoint-2")
+    name, change = LATER[fault]
+    rewrite(folder / name, change)
     mark_complete(folder)
-    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
-        tiny_run.run(tmp_path / "run", resume=str(folder), **options)
-    assert not (tmp_path / "exploded").exists()
+    trainer, _ = tiny_run.make(tmp_path / "new", **PLUS)
+    with pytest.raises(ValueError, match=f"{name} does not fit this run: .* Put a whole copy back, take another"):
+        trainer.train(resume_from_checkpoint=str(folder))
+    assert trainer.state.global_step in (0, 2) and not list(tmp_path.glob("new/*"))  # no step was made
+
+
+def test_a_callback_that_the_run_of_the_checkpoint_lacked_joins_it(resumable, tmp_path):
+    """transformers looks for its state when it saves the next checkpoint."""
+    trainer, _ = tiny_run.make(tmp_path / "new", **PLUS)
+    trainer.add_callback(Counting())
+    trainer.train(resume_from_checkpoint=str(resumable[0]))
+    state = json.loads((tmp_path / "new" / "checkpoint-4" / "trainer_state.json").read_text())
+    assert state["stateful_callbacks"]["Counting"] == {"args": {}, "attributes": {"steps": 2}}
+
+
+class Counting(TrainerCallback, ExportableState):
+    steps = 0
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.steps += 1
+
+    def state(self):
+        return {"args": {}, "attributes": {"steps": self.steps}}

@@ -2,6 +2,7 @@
 
 Processes that are really killed: `test_kills.py`."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -59,6 +60,21 @@ def test_the_marker_names_every_file_and_a_folder_that_lost_one_is_no_checkpoint
         assert not is_complete(checkpoint) and name in what_is_missing(checkpoint)
         path.write_bytes(content)
         assert is_complete(checkpoint)
+
+
+def test_a_marker_of_an_earlier_version_has_sizes_alone(folder):
+    checkpoint = folder / "checkpoint-4"
+    marker = json.loads((checkpoint / COMPLETE).read_text())
+    (checkpoint / COMPLETE).write_text(json.dumps({name: size for name, (size, _) in marker.items()}))
+    assert is_complete(checkpoint)
+    (checkpoint / "config.json").write_bytes(b"")
+    assert what_is_missing(checkpoint).startswith("config.json has 0 bytes")
+
+
+@pytest.mark.parametrize("name", ["../checkpoint-2/config.json", "/etc/hosts"])
+def test_a_marker_names_no_file_elsewhere(name, folder):
+    (folder / "checkpoint-4" / COMPLETE).write_text(json.dumps({name: [1, 1]}))
+    assert what_is_missing(folder / "checkpoint-4") == f"complete.json names {name!r}, which is not in the folder"
 
 
 def test_a_marker_that_is_cut_off_anywhere_is_none(folder):

@@ -22,9 +22,12 @@ from ..energy_losses import EnergyLoss, InfNetPlus
 from ..models.task_nets import feature_size
 from ..nets.encoders import last_features
 from ..saving.loss_net import COST_AUGMENTED as FILES
+from ..saving.loss_net import load_learner_state, save_learner_state
+from ..saving.states import read_state
 from ..second_net.learner import Learner
 from ..second_net.loss_net import LOSS_NET_FOLDER
 from ..spaces import OutputSpace
+from ..utils.files import loading
 from ..utils.modules import frozen
 from .base import Extension, MicroBatch, Run
 
@@ -178,15 +181,19 @@ class CostAugmentedInference(Extension):
 
     @classmethod
     def check_resumable(cls, args: Any, folder: str | Path) -> None:
-        """Raises ValueError if a checkpoint lacks the cost-augmented network, or has one of another kind."""
-        path, kind = Path(folder, LOSS_NET_FOLDER, FILES[0]), args.cost_augmented_network
-        if not path.is_file():
-            raise ValueError(
-                f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{path.name}, the cost-augmented network of "
-                "energy_loss='infnet_plus', is missing. Was it saved by a run with another loss? Resume with that one."
-            )
-        with safe_open(path, "pt") as file:
+        """Raises ValueError if the cost-augmented network of a checkpoint is missing, damaged or of another kind."""
+        weights, state = (Path(folder, LOSS_NET_FOLDER, name) for name in FILES)
+        kind = args.cost_augmented_network
+        for path in (weights, state):
+            if not path.is_file():
+                raise ValueError(
+                    f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{path.name}, the cost-augmented network of "
+                    "energy_loss='infnet_plus', is missing. Was it saved by a run with another loss? Resume with that "
+                    "one."
+                )
+        with loading(weights, "a cost-augmented network"), safe_open(weights, "pt") as file:
             found = (file.metadata() or {}).get("kind")
+        read_state(state)
         if found != kind:
             raise ValueError(
                 f"{folder} cannot be resumed: its cost-augmented network is {found!r}, but `cost_augmented_network` is "
@@ -198,9 +205,17 @@ class CostAugmentedInference(Extension):
         weights.parent.mkdir(parents=True, exist_ok=True)
         tensors = {name: value.contiguous().clone() for name, value in self.net.state_dict().items()}
         save_file(tensors, weights, metadata={"kind": self.net.kind})
-        torch.save(self.learner.state_dict(), state)
+        save_learner_state(self.learner, state)
 
     def load(self, folder: str | Path) -> None:
         weights, state = (Path(folder, LOSS_NET_FOLDER, name) for name in FILES)
-        self.net.load_state_dict(load_file(weights, device="cpu"))
-        self.learner.load_state_dict(torch.load(state, map_location="cpu", weights_only=True))
+        found, own = load_file(weights, device="cpu"), self.net.state_dict()
+        shapes, expected = ({name: tuple(value.shape) for name, value in each.items()} for each in (found, own))
+        if shapes != expected:
+            wrong = min(name for name in shapes.keys() | expected.keys() if shapes.get(name) != expected.get(name))
+            raise ValueError(
+                f"{weights} does not fit the cost-augmented network of this run: {wrong} is "
+                f"{shapes.get(wrong, 'absent')}, expected {expected.get(wrong, 'none')}. Take another checkpoint."
+            )
+        self.net.load_state_dict(found)
+        load_learner_state(self.learner, state)

@@ -1,8 +1,9 @@
 """Checkpoints that are certainly whole: the marker `complete.json` is written last.
 
-A run may be killed at any moment, so a folder counts as a checkpoint only if it has the marker and all files that the
-marker names. The marker is on disk before anything is pushed and before an older checkpoint is deleted, so from the
-first save on there is always a whole checkpoint.
+A run may be killed at any moment, so a folder counts as a checkpoint only if it has the marker, and all files that the
+marker names as they were saved. A file of the same size from elsewhere is noticed by the bytes at its ends. The marker
+is on disk before anything is pushed and before an older checkpoint is deleted, so from the first save on there is
+always a whole checkpoint.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -26,7 +28,8 @@ from transformers.utils import logging
 from ..utils.files import json_object
 from ..utils.recorded import names_a_secret, recorded
 
-COMPLETE = "complete.json"  # the marker: names and sizes, in bytes, of all other files of the checkpoint
+COMPLETE = "complete.json"  # the marker: name -> [size in bytes, checksum of both ends] of all other files
+END = 2**16  # bytes at each end of a file that its checksum covers; torch.save ends with the checksums of all tensors
 
 LAST_WORDS = ("true", "last")  # values of `resume_from_checkpoint` that name no folder
 _may_be_pushed = ContextVar("may_be_pushed", default=False)
@@ -89,8 +92,8 @@ def mark_complete(folder: str | Path) -> None:
     paths = sorted(folder.rglob("*"))
     for path in paths:
         _flush(path)
-    sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths if path.is_file()}
-    marker.write_text(json.dumps(sizes, indent=1), encoding="utf-8")  # cut off anywhere, it is not a JSON object
+    found = {path.relative_to(folder).as_posix(): _facts(path) for path in paths if path.is_file()}
+    marker.write_text(json.dumps(found, indent=1), encoding="utf-8")  # cut off anywhere, it is not a JSON object
     for path in (marker, folder, folder.parent):
         _flush(path)
 
@@ -103,19 +106,34 @@ def what_is_missing(folder: str | Path) -> str | None:
     if not (folder / COMPLETE).is_file():
         return f"{COMPLETE}, which is written last, is missing"
     try:
-        sizes = json.loads((folder / COMPLETE).read_text(encoding="utf-8")).items()
-    except (ValueError, AttributeError):
+        facts = dict(json.loads((folder / COMPLETE).read_text(encoding="utf-8")))
+    except (ValueError, TypeError, RecursionError):
         return f"{COMPLETE}, which is written last, is cut off"
-    for name, size in sizes:
-        found = (folder / name).stat().st_size if (folder / name).is_file() else None
-        if found != size:
-            return f"{name} has {found} bytes, expected {size}" if found is not None else f"{name} is missing"
+    for name, expected in facts.items():
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            return f"{COMPLETE} names {name!r}, which is not in the folder"
+        if not (folder / name).is_file():
+            return f"{name} is missing"
+        size, checksum = expected if isinstance(expected, list) and len(expected) == 2 else (expected, None)
+        if (found := (folder / name).stat().st_size) != size:
+            return f"{name} has {found} bytes, expected {size}"
+        if checksum is not None and _facts(folder / name)[1] != checksum:
+            return f"{name} is not the file that was saved: it has other bytes"
     return None
 
 
+def _facts(path: Path) -> list[int]:
+    """What the marker says of a file: its size in bytes, and a checksum of its first and last bytes."""
+    with path.open("rb") as file:
+        checksum = zlib.crc32(file.read(END))
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(END, size - END))
+        return [size, zlib.crc32(file.read(END), checksum)]
+
+
 def is_complete(folder: str | Path) -> bool:
-    """True if `folder` is a whole checkpoint: it has the marker, and every file that the marker names, with its
-    size."""
+    """True if `folder` is a whole checkpoint: it has the marker, and every file that the marker names, as it was
+    saved."""
     return what_is_missing(folder) is None
 
 

@@ -1,6 +1,6 @@
 """The loss-net on disk: `_loss_net/` beside the plain task-net.
 
-Weights are safetensors; the state of its learner is always read with `weights_only=True`.
+Weights are safetensors; the state of its learner is read as `states.py` reads all states.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from transformers.utils import logging
 from ..second_net.learner import Learner
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
 from .renamed import are_renamed
+from .states import check_like, check_optimizer, check_optimizer_fits, read_state
 
 CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
 COST_AUGMENTED = ("cost_augmented.safetensors", "cost_augmented.pt")  # the network, and its learner's state
@@ -45,14 +46,17 @@ def check_resumable(loss_net: LossNet, folder: str | Path) -> None:
     """Check, before anything is loaded, that a run with this loss-net can resume from `folder`.
 
     Raises:
-        ValueError: weights or optimizer state of the loss-net are missing, or the weights have another shape.
+        ValueError: weights or optimizer state of the loss-net are missing or damaged, or of a net of another shape.
     """
     _read_weights(loss_net, folder)
-    if not (Path(folder) / LOSS_NET_FOLDER / STATE).is_file():
+    file = Path(folder) / LOSS_NET_FOLDER / STATE
+    if not file.is_file():
         raise ValueError(
             f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{STATE}, the state of the loss-net's optimizer, is "
             "missing. Was it saved with save_only_model=True? Start a new run from its weights instead."
         )
+    trained = (parameter for parameter in loss_net.parameters() if parameter.requires_grad)
+    check_optimizer(file, read_state(file).get("optimizer"), trained)
 
 
 def load_loss_net(folder: str | Path, task_net: PreTrainedModel, energy_loss: str | None = None) -> LossNet:
@@ -168,14 +172,21 @@ def _read_weights(loss_net: LossNet, folder: str | Path) -> dict[str, Tensor]:
     return weights
 
 
-def save_learner_state(learner: Learner, folder: str | Path) -> None:
-    """Write optimizer, scheduler and scaler of the loss-net."""
-    path = Path(folder) / LOSS_NET_FOLDER
-    path.mkdir(parents=True, exist_ok=True)
-    torch.save(learner.state_dict(), path / STATE)
+def save_learner_state(learner: Learner, file: str | Path) -> None:
+    """Write optimizer, scheduler and scaler of a learner."""
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    torch.save(learner.state_dict(), file)
 
 
-def load_learner_state(learner: Learner, folder: str | Path) -> None:
-    """Read what [`save_learner_state`] wrote; [`check_resumable`] has checked that it exists."""
-    path = Path(folder) / LOSS_NET_FOLDER / STATE
-    learner.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+def load_learner_state(learner: Learner, file: str | Path) -> None:
+    """Read what [`save_learner_state`] wrote.
+
+    Raises:
+        ValueError: the file is damaged, or holds the state of another net's learner.
+    """
+    file, expected = Path(file), learner.state_dict()
+    state = read_state(file)
+    check_optimizer_fits(file, state.get("optimizer"), learner.optimizer)
+    for name, owner in (("scheduler", learner.scheduler), ("scaler", learner.scaler)):
+        check_like(file, state.get(name), expected[name], name, owner=owner)
+    learner.load_state_dict(state)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 from transformers import Trainer, set_seed
+from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput, TrainOutput, default_compute_objective
 from transformers.utils import logging
 
@@ -336,9 +337,20 @@ class StructuredTrainer(Trainer):
         self.checkpoints.load(resume_from_checkpoint, load_model)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is not None:
+            self.checkpoints.check_states(checkpoint)
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None:
             self.checkpoints.load_state(checkpoint)
+
+    def _load_callback_state(self) -> None:
+        """As the Trainer's; a callback that the run of the checkpoint lacked gets its place among the states, without
+        which the next save would fail."""
+        super()._load_callback_state()
+        states: Any = self.state.stateful_callbacks
+        for callback in (*self.callback_handler.callbacks, self.control):
+            if isinstance(callback, ExportableState):
+                states.setdefault(type(callback).__name__, callback.state())
 
     def _load_best_model(self) -> None:
         best = str(self.state.best_model_checkpoint)

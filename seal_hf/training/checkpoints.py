@@ -9,7 +9,13 @@ from typing import Any
 
 import torch
 from transformers import PreTrainedModel
-from transformers.trainer import SCHEDULER_NAME, TRAINING_ARGS_NAME
+from transformers.trainer import (
+    OPTIMIZER_NAME,
+    SCALER_NAME,
+    SCHEDULER_NAME,
+    TRAINER_STATE_NAME,
+    TRAINING_ARGS_NAME,
+)
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging
 
@@ -19,6 +25,7 @@ from ..saving.checkpoints import check_complete, checkpoint_to_resume, rotate, w
 from ..saving.export import ADAPTER_FILES, remove_stale, save_nets, saves_merged
 from ..saving.fold import folded
 from ..saving.loss_net import (
+    STATE,
     check_resumable,
     load_learner_state,
     load_loss_net_weights,
@@ -26,8 +33,16 @@ from ..saving.loss_net import (
     save_loss_net,
 )
 from ..saving.renamed import are_renamed, read_renamed
-from ..saving.run_record import check_same_run, write_record
-from ..second_net.loss_net import LossNet
+from ..saving.run_record import check_same_run, read_record, write_record
+from ..saving.states import (
+    check_like,
+    check_optimizer,
+    check_optimizer_fits,
+    check_random_state,
+    check_run_state,
+    read_state,
+)
+from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet
 from .launchers import check_resume
 from .run_record import own_defaults, record_of
 from .setup import wanted_extensions
@@ -107,13 +122,68 @@ class Checkpoints:
     def check(self, folder: str) -> None:
         """Raises ValueError if a run cannot go on from `folder`, before anything is changed."""
         check_complete(folder)
-        if not Path(folder, SCHEDULER_NAME).is_file():
+        trainer = self.trainer
+        for name, what in self._states(Path(folder)).items():
+            if not Path(folder, name).is_file():
+                raise ValueError(
+                    f"{folder} cannot be resumed: {name}, {what}, is missing. Was it saved with save_only_model=True? "
+                    "Start a new run from its weights instead."
+                )
+        callbacks = [*trainer.callback_handler.callbacks, trainer.control]
+        state = check_run_state(Path(folder, TRAINER_STATE_NAME), callbacks)
+        self._check_log(folder, state["log_history"])
+        check_same_run(folder, record_of(trainer), own_defaults(trainer.args), trainer.args.resume_changed)
+        for name in self._states(Path(folder)):
+            file = Path(folder, name)
+            if name == OPTIMIZER_NAME:
+                check_optimizer(file, read_state(file), self._trained())
+            elif name.startswith("rng_state"):
+                check_random_state(file)
+            elif name != TRAINER_STATE_NAME:
+                read_state(file)
+
+    def _check_log(self, folder: str, log: list[dict[str, Any]]) -> None:
+        """Raises ValueError if the figure that chooses the best checkpoint is no number in one of the logs."""
+        name = f"eval_{(self.trainer.args.metric_for_best_model or '').removeprefix('eval_')}"
+        wrong = [entry[name] for entry in log if not isinstance(entry.get(name, 0.0), (int, float))]
+        if wrong:
             raise ValueError(
-                f"{folder} cannot be resumed: {SCHEDULER_NAME}, the state of the schedule, is missing. Was it saved "
-                "with save_only_model=True? Start a new run from its weights instead."
+                f"{Path(folder, TRAINER_STATE_NAME)}: `log_history` has {name} {wrong[0]!r}, expected a number. Take "
+                "another checkpoint."
             )
-        args = self.trainer.args
-        check_same_run(folder, record_of(self.trainer), own_defaults(args), args.resume_changed)
+
+    def _states(self, folder: Path) -> dict[str, str]:
+        """The files that hold the state of a run beside its nets, and what they are."""
+        trainer = self.trainer
+        files = {SCHEDULER_NAME: "the state of the schedule"}
+        if not (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):  # they have files of their own
+            files[OPTIMIZER_NAME] = "the state of the optimizer"
+        files[TRAINER_STATE_NAME] = "the step and the log"
+        if getattr(trainer.accelerator, "scaler", None) is not None:
+            files[SCALER_NAME] = "the state of the gradient scaler"
+        processes = trainer.args.world_size
+        if (read_record(folder) or {}).get("processes", processes) == processes:  # else `resume_changed` permits it
+            name = f"rng_state_{trainer.args.process_index}.pth" if processes > 1 else "rng_state.pth"
+            files[name] = "the state of the random numbers"
+        return files
+
+    def _trained(self) -> list[Any]:
+        """The parameters that the Trainer's optimizer trains."""
+        if self.trainer.optimizer is not None:
+            return [parameter for group in self.trainer.optimizer.param_groups for parameter in group["params"]]
+        return [parameter for parameter in self.trainer.model.parameters() if parameter.requires_grad]
+
+    def check_states(self, folder: str) -> None:
+        """Raises ValueError if a state in `folder` is that of another optimizer or schedule than those of this run,
+        which exist now. [`check`] has found the files readable."""
+        trainer = self.trainer
+        expected = {SCHEDULER_NAME: trainer.lr_scheduler, SCALER_NAME: getattr(trainer.accelerator, "scaler", None)}
+        for name in self._states(Path(folder)):
+            file = Path(folder, name)
+            if name == OPTIMIZER_NAME:
+                check_optimizer_fits(file, read_state(file), trainer.optimizer)
+            elif (own := expected.get(name)) is not None:
+                check_like(file, read_state(file), own.state_dict(), "the state", owner=own)
 
     def save_state(self, folder: str) -> None:
         """Write what a resume needs beside the Trainer's own state."""
@@ -190,13 +260,13 @@ class TwoNetCheckpoints(Checkpoints):
 
     def save_state(self, folder: str) -> None:
         if self.trainer.learner is not None:
-            save_learner_state(self.trainer.learner, folder)
+            save_learner_state(self.trainer.learner, Path(folder, LOSS_NET_FOLDER, STATE))
         for extension in self.trainer.extensions:
             extension.save(folder)
 
     def load_state(self, folder: str) -> None:
         if self.trainer.learner is not None:
-            load_learner_state(self.trainer.learner, folder)
+            load_learner_state(self.trainer.learner, Path(folder, LOSS_NET_FOLDER, STATE))
         for extension in self.trainer.extensions:
             extension.load(folder)
 
