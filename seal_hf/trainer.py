@@ -389,7 +389,8 @@ class SealTrainer(StructuredTrainer):
         for extension in self.extensions:
             extension.read_log(facts)
         if at_end:  # `train` returns these
-            return {name: value for e in self.extensions for name, value in e.closing_facts().items()}
+            logged = [*self.state.log_history, facts]
+            return {name: value for e in self.extensions for name, value in e.closing_facts(logged).items()}
         if self.learner is not None:
             facts["loss_net_learning_rate"] = self.learner.learning_rate
             if self.weight_is_ruled:

@@ -79,6 +79,37 @@ def test_a_resume_with_nothing_left_to_train_reports_the_same_figures(tmp_path, 
     assert second["train_loss"] == first["train_loss"] > 0 and again["eval_f1_micro"] == first["eval_f1_micro"]
 
 
+def without_times(folder):
+    """Every file of a run but its pickled arguments, which name the folder, and the checkpoints; no run times."""
+    found = {}
+    for path, content in files(folder).items():
+        if path.suffix == ".json" and path.name.endswith("_results.json"):
+            values = json.loads(content)
+            content = {k: v for k, v in values.items() if "runtime" not in k and "per_second" not in k}
+        elif path.name == "_report.json":
+            content = {k: v for k, v in json.loads(content).items() if k not in ("command", "log")}
+        if path.name != "training_args.bin" and not path.parts[0].startswith("checkpoint-"):
+            found[str(path)] = content
+    return found
+
+
+@pytest.mark.parametrize("moment", ["save_metrics", "predict", "create_model_card"])
+def test_a_run_killed_after_its_last_step_writes_what_it_lacks(tmp_path, finished, monkeypatch, moment):
+    """After the training, before its figures, the decisions, or the card with the results."""
+
+    def killed(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    folder = tmp_path / finished.name
+    with monkeypatch.context() as patch:
+        patch.setattr(mlc.SealTrainer, moment, killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(folder)
+    assert without_times(folder).keys() < without_times(finished).keys()
+    run(folder, "--resume_from_checkpoint", "last")
+    assert without_times(folder) == without_times(finished)
+
+
 def test_an_interrupted_run_goes_on_or_begins_anew_as_the_user_says(tmp_path, finished, monkeypatch, capsys):
     evaluating = ["--eval_strategy", "epoch", "--load_best_model_at_end", "false"]
     whole = run(tmp_path / "whole", *evaluating)

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import shutil
+from pathlib import Path
 
 import pytest
 import tiny_run
@@ -15,6 +16,7 @@ from transformers.trainer_callback import ExportableState, PrinterCallback
 
 from seal_hf import NonFiniteLossError, SealForMultiLabel, SealTrainer, TensorRows
 from seal_hf.saving import mark_complete
+from seal_hf.training.carried import FIGURES
 
 STOP = 8  # of 18 updates, 6 per epoch unless batches are repeated: in the middle of the second epoch
 RUNS = {
@@ -30,6 +32,8 @@ RUNS = {
     "evaluation and clipping": dict(eval_strategy="steps", eval_steps=3, loss_net_max_grad_norm=0.1),
     "static": dict(loss_net_steps=0),
     "bf16": dict(bf16=True),
+    "implicit gradients": dict(loss="regression", hypergradient="cg"),
+    "a log at the end of each epoch": dict(logging_strategy="epoch"),
 }
 
 
@@ -60,20 +64,17 @@ def state_of(trainer):
 
 
 def figures(trainer):
-    """What was logged, less what measures time."""
-    names = ("loss", "grad_norm", "learning_rate", "energy", "step", "epoch")
-    return [
-        {key: value for key, value in log.items() if any(name in key for name in names) and "per_second" not in key}
-        for log in trainer.state.log_history
-        if "train_runtime" not in log
-    ]
+    """What was logged, also at the end of the run, less what measures time."""
+    times = ("runtime", "per_second")
+    return [{k: v for k, v in log.items() if not any(t in k for t in times)} for log in trainer.state.log_history]
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, name):
     """Dropout and samples on; parameters of both nets, states of both optimizers and all that was logged. The part ran
-    with another global seed after its checkpoint: nothing but the checkpoint brings the noise back."""
-    options = RUNS[name]
+    with another global seed after its checkpoint: nothing but the checkpoint brings the noise back. The checkpoint lies
+    between two logs."""
+    options = dict(logging_steps=3) | RUNS[name]
     whole, done = run(tmp_path / "whole", **options)
     checkpoint = tmp_path / "part" / f"checkpoint-{STOP}"
     run(tmp_path / "part", stop=STOP, save_strategy="steps", save_steps=STOP, **options)
@@ -81,7 +82,44 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, name):
     assert done.state.global_step > STOP and done.state.epoch != int(STOP / done.state.global_step)
     assert torch.equal(resumed, whole)
     assert state_of(trainer) == state_of(done)
-    assert figures(trainer) == figures(done)
+    assert figures(trainer) == [pytest.approx(log, rel=1e-6) for log in figures(done)]  # rounding of a sum of losses
+
+
+@pytest.mark.parametrize("options", [dict(), dict(logging_strategy="epoch")], ids=str)
+def test_figures_of_a_run_cover_all_its_starts(tmp_path, options):
+    """Interrupted at the end of an epoch, twice between two logs, and after its last step. Speeds and seconds are those
+    of all parts."""
+    options |= dict(save_strategy="steps", save_steps=1)
+    _, done = run(tmp_path, **options)
+    folder = tmp_path / "checkpoint-{}"
+    for step in (6, 9, 18):
+        file = Path(str(folder).format(step), FIGURES)
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"seconds": 1e4}))
+        mark_complete(file.parent)
+        torch.manual_seed(0)
+        trainer, _ = tiny_run.make(tmp_path / "part", dropout=0.3, lr_scheduler_type="cosine", **options)
+        ended = trainer.train(resume_from_checkpoint=str(file.parent))
+        assert figures(trainer) == figures(done)
+        assert ended.training_loss == ended.metrics["train_loss"] == done.state.log_history[-1]["train_loss"] > 0
+        assert ended.metrics["train_runtime"] > 1e4
+        speeds = [ended.metrics[f"train_{what}_per_second"] for what in ("steps", "samples")]
+        assert speeds == pytest.approx([18 / 1e4, 3 * tiny_run.ROWS / 1e4], abs=2e-3)
+
+
+def test_damaged_figures_are_refused(tmp_path):
+    run(tmp_path, stop=1, save_strategy="steps", save_steps=1)
+    folder = tmp_path / "checkpoint-1"
+    for text in (
+        "[]",
+        "{",
+        "{}",
+        '{"metered": {"energy": 3}}',
+        '{"metered": {}, "total_loss": 1, "seconds": 1, "loss": []}',
+    ):
+        (folder / FIGURES).write_text(text)
+        mark_complete(folder)
+        with pytest.raises(ValueError, match=rf"{folder}/{FIGURES} .*\. Take another checkpoint\.$"):
+            run(tmp_path / "again", resume=str(folder))
 
 
 def test_a_run_may_be_interrupted_twice_and_found_by_itself(tmp_path):

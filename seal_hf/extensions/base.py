@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,8 +141,8 @@ class Extension:
     def read_log(self, facts: dict[str, float]) -> None:
         """Read the values metered since the last log."""
 
-    def closing_facts(self) -> dict[str, float]:
-        """Values for the log at the end of a run."""
+    def closing_facts(self, logged: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        """Values for the log at the end of a run, from all that it logged, also before a resume."""
         return {}
 
     @classmethod

@@ -19,7 +19,7 @@ except with finite differences.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -51,7 +51,6 @@ class ImplicitGradients(Extension):
         self.loss_net, self.space, self.energy_loss = run.loss_net, run.space, run.energy_loss
         self.adjoints: Any = None  # of an update
         self._lines: list[Line] = []  # of a micro-batch
-        self.last: dict[str, float] = {}  # the last logged diagnostics
         self._warned = False
 
     @classmethod
@@ -162,13 +161,14 @@ class ImplicitGradients(Extension):
     # --- a run -------------------------------------------------------------------------------------------------------
 
     def read_log(self, facts: dict[str, float]) -> None:
-        """Keep the diagnostics, and warn once with advice if an inverse failed since the last log."""
-        self.last |= {name: value for name, value in facts.items() if name in REPORTED}
+        """Warn once with advice if an inverse failed since the last log."""
         residual, curvature = (facts.get(f"hypergradient_{name}") for name in ("residual", "curvature"))
         advice = None if residual is None or curvature is None else self.config.advice(residual, curvature)
         if advice is not None and not self._warned:
             self._warned = True
             logger.warning(advice)
 
-    def closing_facts(self) -> dict[str, float]:
-        return {f"train_{name}": value for name, value in self.last.items()}
+    def closing_facts(self, logged: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        """The last value of each diagnostic."""
+        last = {name: value for facts in logged for name, value in facts.items() if name in REPORTED}
+        return {f"train_{name}": value for name, value in last.items()}

@@ -25,6 +25,7 @@ from ..saving.checkpoints import COMPLETE, step_of, without_tokens
 from ..saving.export import make_branch, tell_local_base
 from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
 from .alignment import ALIGNMENT, PULL
+from .carried import CarriedFigures
 from .checkpoints import Checkpoints
 from .checks import check_best_metric, check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
 from .epochs import SaveAfterEvaluation, tell_epochs
@@ -76,6 +77,7 @@ class StructuredTrainer(Trainer):
     loss_net_is_cached = False  # True if the features of the loss-net's own encoder are read from disk
     _given_space: OutputSpace | None = None
     resumed_step = 0
+    carried: CarriedFigures  # of the current run
     loss_net_at_start: dict[str, Tensor] | None = None  # with `auto_find_batch_size`, which begins a run several times
     _resumed_from: str | None = None
     _contents: dict[str, tuple[Any, Any]]  # attribute -> (data set, its contents)
@@ -255,6 +257,8 @@ class StructuredTrainer(Trainer):
         if "loss" in logs or at_end:
             self.meters.check()
             logs |= self._log_facts(self.meters.drain(), at_end)
+        if at_end:
+            logs |= self.carried.closing(self, logs)
         super().log(logs, start_time)
 
     def _log_facts(self, facts: dict[str, float], at_end: bool) -> dict[str, float]:
@@ -277,6 +281,8 @@ class StructuredTrainer(Trainer):
 
     def _reset_meters(self) -> None:
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
+        self.carried = CarriedFigures(self._resumed_from)
+        self.carried.restore_meters(self)
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
@@ -294,7 +300,8 @@ class StructuredTrainer(Trainer):
         asked = self.args.eval_on_start
         self.args.eval_on_start = asked and self._resumed_from is None  # that evaluation was made, and counts once
         try:
-            return super().train(self._resumed_from, *args, **kwargs)
+            result = super().train(self._resumed_from, *args, **kwargs)
+            return result._replace(training_loss=result.metrics["train_loss"])  # of all steps, see `log`
         finally:
             self.args.eval_on_start = asked
 
@@ -307,6 +314,10 @@ class StructuredTrainer(Trainer):
         if self.state.global_step == self.resumed_step:
             check_batches(self, found[0])
         return found
+
+    def _maybe_log_save_evaluate(self, tr_loss: Tensor, *args: Any, **kwargs: Any) -> None:
+        self.carried.see_loss(self, tr_loss)
+        super()._maybe_log_save_evaluate(tr_loss, *args, **kwargs)
 
     def contents_of(self, name: str) -> Any:
         """A description of `train_dataset` or `eval_dataset`, see [`contents`]; computed once."""

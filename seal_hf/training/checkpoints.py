@@ -43,6 +43,7 @@ from ..saving.states import (
     read_state,
 )
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet
+from .carried import CarriedFigures
 from .launchers import check_resume
 from .run_record import own_defaults, record_of
 from .setup import wanted_extensions
@@ -81,6 +82,7 @@ class Checkpoints:
         folder = Path(run_dir, f"{PREFIX_CHECKPOINT_DIR}-{trainer.state.global_step}")
         with written_whole(folder, trainer.args, trainer.accelerator.wait_for_everyone):
             yield folder
+            trainer.carried.write(trainer, folder)
             if trainer.args.should_save:
                 write_record(folder, record_of(trainer))
         if trainer.args.push_to_hub:
@@ -132,6 +134,7 @@ class Checkpoints:
         callbacks = [*trainer.callback_handler.callbacks, trainer.control]
         state = check_run_state(Path(folder, TRAINER_STATE_NAME), callbacks)
         self._check_log(folder, state["log_history"])
+        CarriedFigures(folder)  # a ValueError, if they are damaged
         check_same_run(folder, record_of(trainer), own_defaults(trainer.args), trainer.args.resume_changed)
         for name in self._states(Path(folder)):
             file = Path(folder, name)

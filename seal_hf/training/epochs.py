@@ -26,14 +26,16 @@ class NewEpoch(TrainerCallback):
 
 
 class SaveAfterEvaluation(TrainerCallback):
-    """Moves the checkpoint of an epoch's last step behind the epoch's evaluation, which a resumed run would lack: the
-    rule of λ1, [`Patience`] and the best figure read it."""
+    """Moves the checkpoint of an epoch's last step behind the epoch's log and evaluation, which a resumed run would
+    lack: the rule of λ1, [`Patience`] and the best figure read them."""
 
     held = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         ends = abs((state.epoch or 0) - round(state.epoch or 0)) < 1e-9
-        self.held = control.should_save and ends and args.eval_strategy == IntervalStrategy.EPOCH
+        self.held = (
+            control.should_save and ends and IntervalStrategy.EPOCH in (args.eval_strategy, args.logging_strategy)
+        )
         control.should_save = control.should_save and not self.held
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -168,17 +168,17 @@ class Program:
             return self.close(prepared, data, arguments)
 
     def _train(self, trainer: Any, data: Any, arguments: Arguments) -> None:
-        """Train, and write the figures of the training; those of an earlier start stay if nothing is left to train. If
-        the arguments ask for it, replace an earlier run in the output folder."""
+        """Train, and write the figures of the training. If the arguments ask for it, replace an earlier run in the
+        output folder."""
         training = arguments.training
         trainer.run_settings = run_settings(data, arguments)
         if training.overwrite_output_dir and training.should_save and (removed := remove_checkpoints(training)):
             arguments.say(f"{training.output_dir}: replaced an earlier run. Removed: {', '.join(removed)}.")
         result = trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
-        if result.global_step > trainer.resumed_step:
+        if result.global_step > trainer.resumed_step or trainer.carried.earlier is not None:
             trainer.save_metrics("train", result.metrics)
-            if (hint := hint_after(training, trainer.state)) is not None:
-                arguments.say(hint)
+        if (hint := hint_after(training, trainer.state)) is not None:
+            arguments.say(hint)
 
 
 def labelled_rows(data: Any, arguments: Arguments, model: Any, encode: Callable[[Any], Any]) -> tuple[Any, dict]:
