@@ -18,7 +18,6 @@ INSTALL_REQUIRES = [
     "liac-arff>=2.5",  # Mulan and Clus files; scipy's reader refuses sparse ARFF
     "pyyaml>=6.0.1",  # recipes
     "huggingface_hub>=0.34",  # push and load; 0.x goes with transformers 4.57, 1.31 and later with 5
-    "filelock>=3.18",  # one comparison at a time in a folder; huggingface_hub and torch need it too
     "numpy>=2.0",  # metrics and loaders work on arrays
     "pyarrow>=21.0",  # the tables under datasets.Dataset, read and built without a copy per row
     "jinja2>=3.1.5",  # the pages of runs, with everything from data escaped; torch and model cards need it too

@@ -5,12 +5,12 @@ import sys
 from dataclasses import replace
 
 import pytest
-from filelock import FileLock
 
 from seal_hf import load_multilabel
 from seal_hf.cli.tuning.search import has_trials
 from seal_hf.compare import KINDS, Comparison, LogUniform, Runs
 from seal_hf.compare.methods.labels import METHODS
+from seal_hf.utils.files import LOCK, locked
 
 SMALL = "--max_train_rows 150 --num_train_epochs 1 --hidden_size 16 --per_device_train_batch_size 50".split()
 SMALL += ["--per_device_eval_batch_size", "500"]
@@ -125,9 +125,9 @@ def test_flags_with_an_equals_sign_are_flags(program, tmp_path):
 
 def test_a_second_process_is_refused(program, tmp_path):
     options = [*SMALL, "--losses", "constant", "--output_dir", str(tmp_path)]
-    with FileLock(tmp_path / ".lock"), pytest.raises(ValueError, match="another process writes to .* --output_dir"):
+    with locked(tmp_path), pytest.raises(ValueError, match="another process writes to .* --output_dir"):
         program.main(options)
-    assert set(program.main(options).all()) == {"constant"} and not (tmp_path / ".lock").exists()
+    assert set(program.main(options).all()) == {"constant"} and not (tmp_path / LOCK).exists()
 
 
 def test_finished_trials_are_not_given_up_for_other_settings_or_seeds(program, tmp_path, monkeypatch):

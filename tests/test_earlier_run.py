@@ -1,8 +1,11 @@
 """What the programs do with the run that their output folder holds. Oracles: every byte of the folder before, and the
 figures of the same run uninterrupted."""
 
+import errno
 import json
 import logging
+import os
+import signal
 
 import pytest
 import tiny_run
@@ -10,6 +13,7 @@ from test_run_record import files
 
 from seal_hf.cli.train import energy, mlc
 from seal_hf.saving.run_record import RECORD
+from seal_hf.utils.files import LOCK, locked
 
 QUIET = "--use_cpu true --disable_tqdm true --report_to none --report false".split()
 SMALL = "--max_train_rows 100 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
@@ -150,3 +154,48 @@ def test_an_energy_network_on_its_own_is_guarded_too(tmp_path):
         run(tmp_path, *few, program=energy)
     with pytest.raises(ValueError, match="energy: was 'multilabel', now 'pairwise'"):
         run(tmp_path, *few, "--energy", "pairwise", "--resume_from_checkpoint", "last", program=energy)
+
+
+def holder(folder):
+    """A process that holds the lock of `folder`, and has a child of its own, as for reading data: its ids."""
+    reader, writer = os.pipe()
+    if (own := os.fork()) == 0:
+        with locked(folder):
+            if (child := os.fork()) == 0:
+                signal.pause()
+            os.write(writer, str(child).encode())
+            signal.pause()
+    return own, int(os.read(reader, 100))
+
+
+def test_one_run_at_a_time_in_a_folder(tmp_path, monkeypatch):
+    """The second is refused, whatever it asks for; a process that was killed holds no lock, even if a child of it
+    still lives. Another folder is free."""
+    own, child = holder(tmp_path / "run")
+    try:
+        for words in ([], ["--resume_from_checkpoint", "last"], ["--overwrite_output_dir", "true"], ["--tune", "2"]):
+            with pytest.raises(
+                ValueError, match=r"another process writes to .*run\. Wait until it ends, or choose ano"
+            ):
+                run(tmp_path / "run", *words)
+        assert [path.name for path in (tmp_path / "run").iterdir()] == [LOCK]
+        os.kill(own, signal.SIGKILL)
+        os.waitpid(own, 0)
+        with locked(tmp_path / "run"), locked(tmp_path / "new" / "other"):
+            assert (tmp_path / "new" / "other").is_dir()
+    finally:
+        os.kill(child, signal.SIGKILL)
+    assert not list((tmp_path / "run").iterdir()) and not (tmp_path / "new" / "other").exists()
+    monkeypatch.setenv("RANK", "1")  # the first process of a launcher holds the lock
+    with locked(tmp_path / "run"), pytest.raises(ValueError, match="Data set .nowhere.csv. not found"):
+        mlc.main(["--dataset", "nowhere.csv", "--output_dir", str(tmp_path / "run")])
+
+
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch, caplog):
+    def flock(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with locked(tmp_path), locked(tmp_path):
+        pass
+    assert f"{tmp_path} cannot be locked (No locks available): start no second run there." in caplog.text

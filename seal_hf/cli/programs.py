@@ -45,6 +45,11 @@ def check_one_process(what: str) -> None:
         raise ValueError(f"{what} runs in one process: start it without a launcher.")
 
 
+def is_first_process() -> bool:
+    """True in the process of rank 0 of a launcher, and without a launcher."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM or SIGHUP has arrived. Whatever handles Ctrl-C handles this."""
 
@@ -129,7 +134,7 @@ def _signals() -> Iterator[list[int]]:
 
 def _say(line: str, once: bool = False) -> None:
     """Print how the program ends; with `once`, in the first of a launcher's processes alone."""
-    if once and os.environ.get("RANK", "0") != "0":
+    if once and not is_first_process():
         return
     with suppress(OSError):  # the terminal may have been closed
         print(f"{program_name()}: {line}", file=sys.stderr, flush=True)

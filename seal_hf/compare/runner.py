@@ -21,6 +21,7 @@ from ..cli.train.rules import make_reward
 from ..cli.tuning.search import Goal, begun, check_optuna, search
 from ..data.contents import fingerprint
 from ..training.meters import EpochClock, NonFiniteLossError
+from ..utils.files import locked
 from ..utils.options import check_value
 from .few_labels import decided_by_rules, rules_in
 from .identity import EVERY_RUN, check_methods, claim_folder, files_in, texts
@@ -109,7 +110,7 @@ class Comparison:
         names, seeds = with_requirements(list(names), self.methods), list(dict.fromkeys(seeds))
         for name in names:
             self.kind.check_method(name, self.methods[name], {**self.base, **self.flags})
-        with self.runs.locked():
+        with locked(self.runs.folder):
             self._rehearse(names, seeds)
             claim_folder(self.runs, self._identity())
             owners = {name: self.methods[name].search_of or name for name in names}

@@ -7,13 +7,11 @@ import math
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 import seal_hf
 
@@ -85,32 +83,6 @@ class Runs:
         """Remove what took no work or need not be kept."""
         for folder in (self.work(), self.folder / CONSTANT):
             shutil.rmtree(folder, ignore_errors=True)
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Lock the folder: a second process would take the first one's trials. A new, still empty folder is removed.
-
-        Raises:
-            ValueError: another process has it.
-        """
-        new, file = not self.folder.exists(), self.folder / ".lock"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(file)
-        try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            raise ValueError(
-                f"another process writes to {self.folder}. Wait until it ends, or choose another --output_dir."
-            ) from None
-        try:
-            yield
-        finally:
-            with suppress(OSError):  # Windows removes no file that is open
-                file.unlink()
-            lock.release()
-            if new:
-                with suppress(OSError):  # it is not empty
-                    self.folder.rmdir()
 
     def _file(self, method: str, seed: int) -> Path:
         return self.folder / method / f"seed{seed}.json"

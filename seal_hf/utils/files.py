@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import logging
 import os
 import secrets
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+LOCK = "_lock"  # of a folder; names with `_` in front are not pushed to the Hub
+_held: set[int] = set()  # descriptors of locks
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -26,6 +34,70 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Inside, this process alone writes to a folder: a second one is refused. The lock ends with the process, however
+    that ends. A folder that was made for it and is still empty is removed.
+
+    Some file systems of networks have no locks: then a warning says so, and nothing is refused.
+
+    Raises:
+        ValueError: another process has the lock.
+    """
+    folder = Path(folder)
+    new, file = not folder.exists(), folder / LOCK
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = _locked_file(file)
+    _held.add(descriptor)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows removes no file that is open
+            file.unlink()
+        _held.discard(descriptor)
+        os.close(descriptor)
+        if new:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
+
+
+def _locked_file(file: Path) -> int:
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if sys.platform == "win32":
+                import msvcrt
+
+                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            else:
+                import fcntl
+
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+                os.close(descriptor)
+                raise ValueError(
+                    f"another process writes to {file.parent}. Wait until it ends, or choose another --output_dir."
+                ) from None
+            logger.warning(f"{file.parent} cannot be locked ({error.strerror}): start no second run there.")
+            return descriptor
+        if os.path.exists(file) and os.path.samestat(os.fstat(descriptor), os.stat(file)):
+            return descriptor
+        os.close(descriptor)  # the process that held it has removed the file
+
+
+def _close_locks() -> None:
+    """A fork, such as a worker that reads data, must not hold a lock longer than its parent."""
+    for descriptor in _held:
+        with suppress(OSError):
+            os.close(descriptor)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_locks)
 
 
 def visible(folder: Path) -> list[Path]:

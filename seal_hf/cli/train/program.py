@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,10 +18,11 @@ from ...reports.common import SHOWN
 from ...reports.page.collect import command_of, reported
 from ...saving.earlier_run import check_output_dir, remove_checkpoints
 from ...training.hints import hint_after
+from ...utils.files import locked
 from ...utils.messages import printable
 from ..flags import check_flags, of_other_outputs
 from ..help import FULL, SHORT, Help, asked_for, recipes_that_hold
-from ..programs import given_flags, program_name
+from ..programs import given_flags, is_first_process, program_name
 from ..recipes import (
     command_line_alone,
     packaged_recipe,
@@ -150,6 +152,10 @@ class Program:
             sys.exit(0)
         arguments = self.parse(argv)
         check_flags(arguments.training, argv, self.output)
+        with locked(arguments.training.output_dir) if is_first_process() else nullcontext():
+            return self._run(argv, arguments, words)
+
+    def _run(self, argv: Sequence[str] | None, arguments: Arguments, words: Sequence[str]) -> dict[str, float]:
         check_output_dir(arguments.training)
         tuning = None
         if arguments.run.tune:
