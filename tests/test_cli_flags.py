@@ -15,6 +15,7 @@ from seal_hf import (
     SealTrainingArguments,
 )
 from seal_hf.cli.flags import OUTPUTS, PROGRAMS, check_flags, readers
+from seal_hf.cli.train import mlc, tagging
 
 
 def check(words, output="multi_label", **options):
@@ -133,6 +134,75 @@ def test_flags_of_an_energy_network_on_its_own(method, words, message):
         return check_flags(args, words.split(), "multi_label")
     with pytest.raises(ValueError, match=message):
         check_flags(args, words.split(), "multi_label")
+
+
+@pytest.mark.parametrize(
+    "words, changes, message",
+    [
+        (
+            "--adapter_rank 3",
+            {},
+            "`adapter_rank` is read only with adapter or with loss_net_encoder peft or adapters, ",
+        ),
+        (
+            "--adapter_targets q",
+            {},
+            "but adapter is None and loss_net_encoder is 'shared'. Leave it out, or give --adap",
+        ),
+        ("--adapter_rank 3 --adapter lora", {}, None),
+        ("--adapter_rank 3 --loss_net_encoder peft", {}, None),
+        (
+            "--loss_net_encoder_learning_rate 1",
+            {},
+            "is not read if loss_net_encoder is 'shared'. Leave it out, or give",
+        ),
+        ("--loss_net_encoder_learning_rate 1 --loss_net_encoder separate", {}, None),
+        ("--loss_net_encoder_learning_rate 1 --loss ce", {}, None),
+        ("", {"adapter_rank": 3, "loss_net_encoder_learning_rate": 1.0}, None),  # a recipe may hold them
+    ],
+)
+def test_flags_of_nets_that_other_flags_make_idle(words, changes, message):
+    arguments = mlc.PROGRAM.parse(["--output_dir", "o", *words.split()], {"loss_net_encoder": "shared", **changes})
+    parts = (words.split(), "multi_label", arguments.data, arguments.nets)
+    if message is None:
+        return check_flags(arguments.training, *parts)
+    with pytest.raises(ValueError, match=message):
+        check_flags(arguments.training, *parts)
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("--train_subset random", "`train_subset` is read only with max_train_rows, but max_train_rows is None"),
+        ("--tag_score span_f1", "`tag_score` is read only with energy_loss margin or .*regression"),
+        ("--train_subset random --max_train_rows 3", None),
+        ("--tag_score span_f1 --loss regression", None),
+        ("--tag_score span_f1 --loss nce --cost_weight 1", None),
+        ("--tag_score span_f1 --loss ce", None),
+    ],
+)
+def test_flags_of_tags_that_other_flags_make_idle(words, message):
+    arguments = tagging.PROGRAM.parse(["--output_dir", "o", *words.split()])
+    parts = (words.split(), "tag_sequence", arguments.data, arguments.nets)
+    if message is None:
+        return check_flags(arguments.training, *parts)
+    with pytest.raises(ValueError, match=message):
+        check_flags(arguments.training, *parts)
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("--relaxed_mass 0.5", "`relaxed_mass` is for 2000 labels or more .--sparse_labels_from., but 'digits' has 18"),
+        ("--relaxed_width 2", "`relaxed_width` is for 2000 labels or more"),
+        ("--adapter_export adapter", "`adapter_export` is 'adapter', but the task-net has no adapter"),
+        ("--hidden_size 0", "`hidden_size` is 0; it must be a finite number, at least 1"),
+        ("--keep_id true", "`keep_id` is an option of ARFF files, but digits is not one"),
+    ],
+)
+def test_flags_that_these_data_and_nets_do_not_read(words, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        mlc.main(["--output_dir", str(tmp_path), "--use_cpu", "true", "--report_to", "none", *words.split()])
 
 
 class Recorded:

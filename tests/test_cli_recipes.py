@@ -300,7 +300,7 @@ def test_what_the_programs_do_not_do_is_refused(kind, tmp_path):
         ("--max_grad_norm nan", "`max_grad_norm` is nan; it must be a finite number, at least 0"),
         ("--logging_steps inf", "`logging_steps` is inf; it must be a finite number"),
         ("--learning_rate 1e400", "`learning_rate` is inf"),
-        ("--warmup_steps=-inf", "`warmup_steps` is -inf; it must be a finite number"),
+        ("--label_smoothing_factor=-inf", "`label_smoothing_factor` is -inf; it must be a finite number"),
         ("--ddp_timeout 9223372036854775808", "`ddp_timeout` is 9223372036854775808; it must be a finite number"),
         (f"--num_samples 1{'0' * 400}", "`num_samples` is 10{79}...; it must be .*at most 2,147,483,647"),
         ("--seed 4294967296", "`seed` is 4294967296; it must be a finite number, at least 0 and at most 4,294,967,295"),
@@ -312,6 +312,9 @@ def test_what_the_programs_do_not_do_is_refused(kind, tmp_path):
         ("--lr_scheduler_kwargs {bad", "`lr_scheduler_kwargs` is '{bad', which is not JSON .Expecting .*Give keys and"),
         ("--lr_scheduler_kwargs [1]", "`lr_scheduler_kwargs` is '.1.', that holds a list. Give keys and values"),
         (f"--fsdp_config {{'a':{'[' * 9999}".replace("'", '"'), "`fsdp_config` is .*, which is not JSON"),
+        ("--optim_args zz", "`optim_args` is 'zz'; it must be key=value, with commas between"),
+        ("--torch_compile_mode zz", "`torch_compile_mode` is 'zz'; it must be one of default, "),
+        ("--torch_compile_backend zz", "`torch_compile_backend` is 'zz'; it must be one of no, eager, "),
         ("--accelerator_config zz", "`accelerator_config` is 'zz', which is no file. Give JSON, .* or a JSON file"),
         (
             f"--accelerator_config {__file__}",

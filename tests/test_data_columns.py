@@ -184,6 +184,14 @@ def test_a_split_without_any_label_is_noted(tmp_path):
     assert not any("separate" in note for note in notes_of(tmp_path, ["a|b", '"a;b"', '"a,c"', "b"] * 5))
 
 
+@pytest.mark.parametrize("cell, same", [("a|b", "a, b"), ("a", "a")])
+def test_a_run_on_rows_with_the_same_labels_is_refused(tmp_path, cell, same):
+    file = csv(tmp_path / "data.csv", ["text", "labels"], [(f"text {i}", cell) for i in range(20)])
+    flags = ["--output_dir", str(tmp_path / "run"), "--model_name_or_path", "none", "--report_to", "none"]
+    with pytest.raises(DataError, match=f"data: all 20 rows have the same labels .{same}., so there is nothing to"):
+        mlc.main(["--dataset", file, *flags])
+
+
 def test_rows_with_one_label_each_are_noted(tmp_path):
     note = "each row has one label. Labels are trained as sets, so none excludes another."
     assert note in notes_of(tmp_path, ["joy", "grief"] * 10)

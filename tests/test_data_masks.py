@@ -404,6 +404,12 @@ def test_hub_columns_of_nested_lists_hold_bytes_or_are_refused(monkeypatch, scal
 # --- embedded and real data ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("option", ["image_column", "mask_column"])
+def test_columns_are_of_tables(option):
+    with pytest.raises(DataError, match=f"`{option}` names a column of a table, but digits is no table. Leave it out"):
+        load_masks(**{option: "x"})
+
+
 def test_embedded_digits():
     data, again = load_masks(), load_masks("digits")
     assert [len(split) for split in (data.train, data.validation, data.test)] == [320, 80, 160]

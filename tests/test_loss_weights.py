@@ -1,6 +1,8 @@
 """Weights in the task loss, and a user's own. Oracles: torch's own losses, scikit-learn's weights, a run that writes
 its loss by hand, one big batch against accumulated ones."""
 
+import json
+
 import numpy as np
 import pytest
 import tiny_run
@@ -194,6 +196,7 @@ def test_a_mistake_in_weights_is_one_clear_error(tmp_path, options, message):
         ("w.json", '{"a": 1, "a": 2}', "label 'a' occurs twice"),
         ("w.json", "[1, 2]", "expected an object"),
         ("w.json", "{", "not readable as JSON"),
+        ("w.json", json.dumps(dict.fromkeys(tiny_run.Names.label_names, 0)), "all 6 weights are 0, so no label would"),
         ("w.csv", "a,1\nb\n", r"a label name and a weight per line; found \['b'\]"),
     ],
 )

@@ -142,7 +142,7 @@ def test_a_loss_net_of_an_earlier_run_teaches_as_it_is(tmp_path):
         ("--loss_net_path nowhere", "there is no folder nowhere"),
         ("--word_vectors nowhere.txt", "nowhere.txt"),
         ("--word_features pos", "has no column `pos`"),
-        ("--num_layers 0", "`num_layers` is 0; it must be at least 1"),
+        ("--num_layers 0", "`num_layers` is 0; it must be a finite number, at least 1"),
         ("--energy tag_attention --global_size 0", "`global_size` is 0; this energy needs at least 1"),
         ("--energy chain_ge_a --global_size 0", "`global_size` is 0; this energy needs at least 1"),
         ("--max_length 9", "`max_length` is for a Hugging Face encoder, but the task-net is a BiLSTM"),

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from ..adapters import LIBRARIES
 from ..energy_losses import ENERGY_LOSSES
+from ..energy_losses.regression import Regression
 from ..implicit.hypergradient import METHODS
 from ..spaces.pixels import COHERENCE
 from ..task_losses import MASK_TASK_LOSSES, TAG_TASK_LOSSES, TASK_LOSSES
@@ -30,36 +32,50 @@ OUTPUTS = {  # flags of some kinds of output -> the kinds
     "sparse_labels_from relaxed_mass relaxed_width pos_weight label_weight freeze_encoder": (LABELS,),
 }
 Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> the values with which the flag is read
+ANY: list[str] = []  # in place of these values: every one but None
+NEEDED: Readers = {  # of data and nets
+    "train_subset": {"max_train_rows": ANY},
+    **dict.fromkeys(("adapter_rank", "adapter_targets"), {"adapter": ANY, "loss_net_encoder": list(LIBRARIES)}),
+}
 
 
-def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Sequence[str] | None, output: str) -> None:
+def check_flags(
+    args: SealTrainingArguments | EnergyTrainingArguments, argv: Sequence[str] | None, output: str, *others: Any
+) -> None:
     """Raises ValueError for a flag that nothing reads.
 
     Args:
         argv: the command line without the program's name; default `sys.argv[1:]`.
         output: the program's kind of output: `multi_label`, `tag_sequence` or `masks`.
+        others: the program's arguments of data and nets.
     """
     given = set(given_flags(sys.argv[1:] if argv is None else argv))
-    given -= {
-        field.name for field in fields(args) if getattr(args, field.name) == default_of(field)
-    }  # counts as not given
+    values: dict[str, Any] = {}
+    for part in (args, *others):
+        values |= vars(part)
+        usual = {field.name for field in fields(part) if getattr(part, field.name) == default_of(field)}
+        given -= usual  # they count as not given
     read_by = readers(args)
     if getattr(args, "energy_loss", None) == CROSS_ENTROPY:
         given -= {name for name, switches in read_by.items() if switches.keys() & OF_ENERGY_LOSSES}
     for names, kinds in OUTPUTS.items():
         for name in given.intersection(names.split()) if output not in kinds else ():
-            others = " or ".join(f"{kind} ({PROGRAMS[kind]})" for kind in kinds)
-            raise ValueError(f"`{name}` is for another kind of output, {others}. Leave it out.")
+            programs = " or ".join(f"{kind} ({PROGRAMS[kind]})" for kind in kinds)
+            raise ValueError(f"`{name}` is for another kind of output, {programs}. Leave it out.")
     for name, other in idle(args).items():
         if name in given and other in vars(args):
             found = getattr(args, other)
             raise ValueError(f"`{name}` is not read if {other} is {found!r}. Leave it out, or give --{other}.")
-    for name, switches in read_by.items():
-        if name in given and not any(getattr(args, switch) in values for switch, values in switches.items()):
-            read = " or with ".join(f"{switch} {' or '.join(values)}" for switch, values in switches.items())
-            found = " and ".join(f"{switch} is {getattr(args, switch)!r}" for switch in switches)
+    for name, switches in {**read_by, **NEEDED}.items():
+        if name in given and not any(_reads(values.get(switch), read) for switch, read in switches.items()):
+            read = " or with ".join(f"{switch} {' or '.join(read)}".strip() for switch, read in switches.items())
+            found = " and ".join(f"{switch} is {values.get(switch)!r}" for switch in switches)
             give = " or ".join(f"--{switch}" for switch in switches)
             raise ValueError(f"`{name}` is read only with {read}, but {found}. Leave it out, or give {give}.")
+
+
+def _reads(value: Any, read: Sequence[str]) -> bool:
+    return value is not None if read == ANY else value in read
 
 
 def readers(args: SealTrainingArguments | EnergyTrainingArguments) -> Readers:
@@ -76,7 +92,7 @@ def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str
     """Argument that makes a choice -> each of its values -> the arguments that this value reads."""
 
     def read(kinds: Mapping[str, Any]) -> dict[str, Iterable[str]]:
-        return {name: kind.read(args) for name, kind in kinds.items()}
+        return {name: _with_score(kind, kind.read(args)) for name, kind in kinds.items()}
 
     if isinstance(args, EnergyTrainingArguments):
         return {"energy_method": read(ENERGY_METHODS)}
@@ -91,6 +107,11 @@ def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str
         "hypergradient": hypergradient,
         "sample_coherence": COHERENCE,
     }
+
+
+def _with_score(kind: type, names: Iterable[str]) -> set[str]:
+    """The arguments that a loss reads, and `tag_score` if its cost or its regression takes a score."""
+    return {*names, "tag_score"} if "margin_cost" in names or issubclass(kind, Regression) else {*names}
 
 
 def of_other_outputs(kind: type, output: str) -> set[str]:
@@ -115,4 +136,8 @@ def idle(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, str
         return ENERGY_METHODS[args.energy_method].idle(args)
     task_loss = {**TAG_TASK_LOSSES, **TASK_LOSSES}.get(args.task_loss)
     found = {} if task_loss is None else task_loss.idle(args)
-    return found if args.energy_loss == CROSS_ENTROPY else found | ENERGY_LOSSES[args.energy_loss].idle(args)
+    if args.energy_loss == CROSS_ENTROPY:
+        return found
+    if args.loss_net_encoder == "shared":
+        found = found | {"loss_net_encoder_learning_rate": "loss_net_encoder"}
+    return found | ENERGY_LOSSES[args.energy_loss].idle(args)

@@ -139,7 +139,7 @@ def load_multilabel(
     tables = None if arff or embedded else _tables(dataset, path)
     kind, images = _kind(EMBEDDED[name] if embedded else path, tables, columns)
     options = {**columns._replace(sample_weight=None)._asdict(), "normalize": normalize, "keep_id": keep_id}
-    _check_kind(name, kind, not arff and not embedded, options)
+    _check_kind(name, kind, arff, embedded, options)
     scaling = normalize or "auto"
     if embedded and sample_weight is not None:
         raise DataError(f"`sample_weight` names a column, but the embedded {name} have none. Leave it out.")
@@ -194,16 +194,17 @@ def _kind(where: str | Path | None, tables: Tables | None, columns: Columns) -> 
     return "images" if holds_images(where, image, text) else "text", None
 
 
-def _check_kind(name: str, kind: str, named: bool, given: dict[str, Any]) -> None:
-    """Raises DataError for options of another kind of data.
+def _check_kind(name: str, kind: str, arff: bool, embedded: bool, given: dict[str, Any]) -> None:
+    """Raises DataError for options of another kind of data. Users name the columns of data that are neither ARFF nor
+    embedded.
 
     Args:
-        named: True for data whose columns the user names: not ARFF, nor embedded.
         given: option -> value.
     """
+    named = not arff and not embedded
     if given["text_column"] is not None and given["image_column"] is not None:
         raise DataError("`text_column` and `image_column` are both given, but rows are texts or images. Leave one out.")
-    if kind == "features" and named and given["keep_id"]:
+    if kind == "features" and not arff and given["keep_id"]:
         raise DataError(f"`keep_id` is an option of ARFF files, but {name} is not one. Leave it out.")
     kind = {"text": "texts"}.get(kind, kind)
     for option in (option for option, value in given.items() if value not in (DEFAULTS[option], "none")):

@@ -128,6 +128,18 @@ class MultiLabelData:
         return ((labels > 0).sum(0, dtype=np.float64) + 0.5) / ((labels >= 0).sum(0) + 1)
 
 
+def check_labels_differ(data: MultiLabelData) -> None:
+    """Raises DataError if all rows of all splits have the same labels, which any net would give with an F1 of 1."""
+    splits = [split for split in (data.train, data.validation, data.test) if split is not None]
+    labels = np.concatenate([np.asarray(split.with_format("numpy")["labels"][:]) for split in splits])
+    if (labels == labels[0]).all():
+        same = few([data.label_names[i] for i in np.flatnonzero(labels[0] > 0).tolist()], 5) or "none"
+        raise DataError(
+            f"{data.name}: all {len(labels)} rows have the same labels ({same}), so there is nothing to learn. Name "
+            "the column of the labels by --label_column or --label_columns, or give rows that differ."
+        )
+
+
 def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embedded: str | None = None) -> Path | None:
     """The path of a data set given as a file, a folder, or a name under `data_dir`; None for a Hub id.
 

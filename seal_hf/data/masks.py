@@ -152,11 +152,16 @@ def _read(
 ) -> _Found:
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
     name = "digits" if dataset is None else dataset
-    if isinstance(name, str) and name in EMBEDDED:
+    embedded = isinstance(name, str) and name in EMBEDDED
+    path = find_data(name, data_dir, (".npz", ".parquet"), "digits") if isinstance(name, str) and not embedded else None
+    if embedded or (path is not None and not is_stored(path)):
+        for option, column in zip(("image_column", "mask_column"), columns, strict=True):
+            if column is not None:
+                raise DataError(f"`{option}` names a column of a table, but {name} is no table. Leave it out.")
+    if embedded:
         drawn = draw_digit_masks(seed, classes=name == "digit_classes").items()
         splits = {split: reader.rows(rows, f"{name}, {split} split") for split, rows in drawn}
         return _Found(name, f"embedded {name}", splits, lambda: EMBEDDED[name])
-    path = find_data(dataset, data_dir, (".npz", ".parquet"), "digits") if isinstance(dataset, str) else None
     if path is not None and not is_stored(path):
         splits = _read_path(path, reader)
         return _Found(path.stem if path.is_file() else path.name, dataset, splits, lambda: names_beside(path))

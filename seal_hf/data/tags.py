@@ -120,6 +120,9 @@ def load_tags(
     check_options(scheme, max_train_rows, train_subset, max_validation_rows, num_labelled)
     notes: list[str] = []
     if dataset is None or (isinstance(dataset, str) and dataset == "toy_tags"):
+        for option, given in (("word_column", str(word_column) != "0"), ("tag_column", str(tag_column) != "-1")):
+            if given and (option == "tag_column" or unlabelled is None):
+                raise DataError(f"`{option}` names a column, but the embedded toy_tags have none. Leave it out.")
         name, source, splits = "toy_tags", "toy_tags", toy_rows(seed)
     else:
         reading = Reading(_column(word_column), _column(tag_column), scheme == "plain")

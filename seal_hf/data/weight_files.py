@@ -27,7 +27,7 @@ def weights_of(given: Any, names: Sequence[str], argument: str) -> list[float]:
 
     Raises:
         DataError: the file does not exist or has another format; names are unknown, missing or repeated; a weight is
-            not a finite number >= 0.
+            not a finite number >= 0; or all weights are 0.
     """
     place = f"`{argument}`"
     if isinstance(given, str):
@@ -38,7 +38,10 @@ def weights_of(given: Any, names: Sequence[str], argument: str) -> list[float]:
         given = [by_name[name] for name in names]
     if len(given) != len(names):
         raise DataError(f"{place} has {len(given)} weights, but there are {len(names)} labels. Give one for each.")
-    return [_weight(value, f"{place}, label {name!r}") for name, value in zip(names, given, strict=True)]
+    weights = [_weight(value, f"{place}, label {name!r}") for name, value in zip(names, given, strict=True)]
+    if not any(weights):
+        raise DataError(f"{place}: all {len(weights)} weights are 0, so no label would count. Set one above 0.")
+    return weights
 
 
 def _check_names(found: Sequence[str], names: Sequence[str], place: str) -> None:

@@ -259,7 +259,12 @@ def check_was_trained(loss_net: LossNet, args: SealTrainingArguments) -> None:
 
 
 def check_export(model: PreTrainedModel, args: SealTrainingArguments) -> None:
-    """Raises ValueError if the task-net's adapters cannot be saved or pushed as the arguments ask."""
+    """Raises ValueError if the task-net's adapters cannot be saved or pushed as the arguments ask, or
+    if there are none to save alone."""
+    if library_of(model) is None and args.adapter_export == "adapter":
+        raise ValueError(
+            "`adapter_export` is 'adapter', but the task-net has no adapter. Give --adapter, or leave it out."
+        )
     if library_of(model) is None or not (saves_merged(model, args.adapter_export) and args.push_to_hub):
         return
     if args.hub_strategy != "end":

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from accelerate.utils import DynamoBackend
 from transformers import TrainingArguments
 
 from ..saving.checkpoints import as_pickled
 from ..utils.messages import brief
-from ..utils.options import check_arguments
+from ..utils.options import check_arguments, check_value
 from ..utils.recorded import recorded, remember
 
 LIMITS: dict[str, dict[str, Any]] = {  # of the Trainer's own arguments; transformers checks some others
@@ -65,6 +66,15 @@ class GuardedArguments(TrainingArguments):
         for name in self._VALID_DICT_FIELDS:
             if isinstance(text := getattr(self, name), str):
                 _check_json(name, text)
+        if self.optim_args and not all(part.count("=") == 1 for part in self.optim_args.split(",")):
+            raise ValueError(f"`optim_args` is {brief(self.optim_args)}; it must be key=value, with commas between.")
+        if self.torch_compile_backend is not None:
+            backends = [backend.value.lower() for backend in DynamoBackend]
+            check_value("torch_compile_backend", self.torch_compile_backend.lower(), backends)
+        if self.torch_compile_mode is not None and self.torch_compile_backend in (None, "inductor"):
+            from torch._inductor import list_mode_options  # takes a second to import
+
+            check_value("torch_compile_mode", self.torch_compile_mode, list_mode_options())
         super().__post_init__()
         remember(vars(self))
 

@@ -9,6 +9,7 @@ from typing import Any
 from transformers.utils import logging
 
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
+from ...data.common import check_labels_differ
 from ...data.tensors.collators import TensorRows
 from ...data.tensors.words import load_tokenizer
 from ...energies import energies_of
@@ -101,6 +102,7 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
             "task-net: seal-hf train mlc."
         )
     check_read_as(data, "features" if reads_features(arguments.data) else "text")
+    check_labels_differ(data)
     model = build(data, nets)
     tokenizer: Any = None
     prepare: Any = TensorRows

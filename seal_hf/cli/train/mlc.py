@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from ...adapters import METHODS, QUANTIZATIONS, library_of
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
-from ...data.common import PAIR
+from ...data.common import PAIR, check_labels_differ
 from ...data.tensors.collators import TensorRows
 from ...data.tensors.images import AUGMENTATIONS
 from ...data.tensors.words import load_tokenizer
@@ -86,6 +86,7 @@ class ModelArguments:
 
 ARGUMENTS = (DataArguments, ModelArguments, RunArguments, SealTrainingArguments)
 NETS = "adapter adapter_rank adapter_targets quantization energy global_size hidden_size num_layers dropout".split()
+CUTS = ("relaxed_mass", "relaxed_width")  # of outputs with many labels
 IMAGE_FLAGS = ("image_size", "augmentation")
 FIRST_TOKEN = (
     "The classifier reads the first token. In sentence encoders the mean of all tokens says more: "
@@ -152,6 +153,10 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
         check_owner(own, "texts", found)
     if data.kind != "images":
         check_owner({name: getattr(nets, name) for name in IMAGE_FLAGS}, "images", found)
+    check_labels_differ(data)
+    if len(data.label_names) < (least := training.sparse_labels_from):
+        cut = {name: getattr(training, name) for name in CUTS if name in arguments.given}
+        check_owner(cut, f"{least} labels or more (--sparse_labels_from)", f"{data.name!r} has {len(data.label_names)}")
     options = {name: getattr(nets, name) for name in NETS} | arguments.loss_net
     if nets.long_texts == "windows":
         options["window_size"] = MAX_LENGTH if nets.max_length is None else nets.max_length
