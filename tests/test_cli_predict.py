@@ -200,6 +200,44 @@ def test_awkward_texts_come_through_any_pair_of_formats(texts, tmp_path, source,
     assert [{"text": row["text"], "id": row["id"]} for row in found] == given
 
 
+FORMULAS = {  # cell -> the same, written safely
+    "=1+1": "'=1+1",
+    "@SUM(1)": "'@SUM(1)",
+    "+cmd|' /C calc'!A0": "'+cmd|' /C calc'!A0",
+    "-2+3+cmd": "'-2+3+cmd",
+    " \xa0=1": "' \xa0=1",
+    "\ufeff=1": "'\ufeff=1",
+    "＝1": "'＝1",
+    "a;=1": "a;'=1",
+    "a; -b": "a;' -b",
+    "-": "'-",
+    **{same: same for same in ("-1.5", "+3", "-.5e-7", "a=b", "a;-) b", "1;-2;+3", "'=1", '"=1"', "", "a-b, -c")},
+}
+WITH_BREAKS = {
+    **{cell: f"'{cell}" for cell in ("\t=1", "\r@a", "\n+b", "\ta", "- a\n- b")},
+    "a\n=b": "a\n'=b",
+}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_cells_that_a_spreadsheet_would_run_are_counted_and_escaped(texts, tmp_path, capsys, suffix):
+    """By hand, for the cells that OWASP lists. Our own numbers are none, and another format has none."""
+    cells = FORMULAS | (WITH_BREAKS if suffix == ".csv" else {})
+    given = [{"text": "good", "=id": cell, "n": -1.5} for cell in cells]
+    source, output = write(tmp_path / "new.jsonl", given), tmp_path / f"out{suffix}"
+    count = sum(cell != safe for cell, safe in cells.items()) + 1  # the header
+    for flags, expected, column in (([], cells.keys(), "=id"), (["--escape_formulas"], cells.values(), "'=id")):
+        rows = predicted(texts[1], source, output, "--probabilities", "none", *flags)
+        assert [row[column] for row in rows] == [*expected] and {row["n"] for row in rows} == {"-1.5"}
+        (said,) = [line for line in capsys.readouterr().err.splitlines() if " in front" in line]
+        assert f" {count} cells with =, +, - or @ in front" in said and ("Safe: --esc" in said) == (not flags)
+    if suffix == ".csv":  # read again, by ourselves too, the quote is part of the text
+        again = predicted(texts[1], output, tmp_path / "again.jsonl")
+        assert [row["'=id"] for row in again] == [*cells.values()]
+        predicted(texts[1], source, tmp_path / "out.jsonl")
+        assert " in front" not in capsys.readouterr().err
+
+
 def test_columns_of_the_input_keep_their_names_and_types(texts, tmp_path, capsys):
     given = [{"text": "good", "labels": ["gold"], "predicted_labels": 1.5, "n": 7, "ok": None}] * 3
     source = write(tmp_path / "new.parquet", given)
@@ -235,6 +273,17 @@ def test_without_an_output_lines_of_json_go_to_the_terminal(texts, tmp_path, cap
     rows = [json.loads(line) for line in said.out.splitlines()]
     assert rows == predicted(texts[1], source, tmp_path / "out.jsonl")
     assert "row/s" not in said.err  # a bar is for a terminal
+
+
+def test_a_terminal_shows_no_controls_and_a_pipe_gets_the_bytes(texts, tmp_path, capsys, monkeypatch):
+    evil = "a\x9b31m\u202eb\u2028c\x1b[2J \u05e9\u05dc\u05d5\u05dd"
+    source = write(tmp_path / "new.jsonl", [{"text": evil}])
+    main(["--model", str(texts[1]), "--input", str(source)])
+    assert json.loads(capsys.readouterr().out)["text"] == evil
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    main(["--model", str(texts[1]), "--input", str(source)])
+    shown = "a\\x9b31m\\u202eb\\u2028c\\u001b[2J \u05e9\u05dc\u05d5\u05dd"
+    assert capsys.readouterr().out.startswith(f'{{"text": "{shown}"')
 
 
 def test_a_row_that_ends_the_command_leaves_the_output_as_it_was(texts, tmp_path, monkeypatch):
@@ -280,6 +329,7 @@ def no_weights(monkeypatch):
         ({"--batch_size": "0"}, ["--batch_size", "'0' is not a whole number of at least 1"]),
         ({"--dtype": "float64"}, ["--dtype", "'float64'", "bfloat16"]),
         ({"--energy": "maybe"}, ["--energy", "'maybe' is neither true nor false"]),
+        ({"--output": "o.jsonl", "--escape_formulas": "true"}, ["`escape_formulas` is for", ".csv or .tsv"]),
         ({"--outptu": "x"}, ["'--outptu'", "Did you mean '--output'?", "seal-hf predict --help"]),
     ],
 )  # fmt: skip

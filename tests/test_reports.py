@@ -5,11 +5,13 @@ import json
 import numpy as np
 import pytest
 import torch
+from markupsafe import Markup
 from sklearn.metrics import f1_score
 from torch import nn
 from torch.utils.data import TensorDataset
 from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainingArguments
 
+from seal_hf.demo import markup
 from seal_hf.inference import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from seal_hf.inference.decisions import LabelDecisions
 from seal_hf.metrics import multilabel_metrics
@@ -21,6 +23,8 @@ from seal_hf.reports import (
     write_predictions,
     write_results,
 )
+from seal_hf.reports.page import Page, Section, Table, render
+from seal_hf.utils.messages import printable
 
 
 class LogitsConfig(PretrainedConfig):
@@ -238,6 +242,40 @@ def test_predictions_that_do_not_fit_are_refused(tmp_path, labels, names, decide
     with pytest.raises(ValueError, match=message):
         write_predictions(tmp_path / "p.jsonl", np.array([[0.5, 0.4]]), labels, names, decided)
     assert not list(tmp_path.iterdir())
+
+
+LEGITIMATE = [  # Hebrew with points, Persian with U+200C, Hindi with U+200D, emoji of parts, a flag, a variant of 葛, é
+    "\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd",
+    "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+    "\u0915\u094d\u200d\u0937",
+    "\U0001f469\U0001f3fd\u200d\U0001f52c \u2764\ufe0f\u200d\U0001f525 1\ufe0f\u20e3",
+    "\U0001f3f4\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f",
+    "\u845b\U000e0100",
+    "cafe\u0301\tx\ny \u00a0",
+]
+MISLEADING = "\x00\x07\x1b\r\x7f\x85\x9b\xad\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202e\u2060\u2066\u2069\ufeff"
+
+
+@pytest.mark.parametrize("text", LEGITIMATE)
+def test_texts_of_all_scripts_stay(text):
+    assert printable(text) == text
+
+
+@pytest.mark.parametrize("character", [*MISLEADING, *"\u200c\u200d\ud800\U000e0041\U000e0100"])
+def test_no_character_steers_a_terminal_a_card_or_a_page(character):
+    """It is written as Python writes it, so that it reads back."""
+    text = f"pay{character}pal"
+    code = ord(character)
+    shown = ascii(character)[1:-1] if code != 0x0D else "\\x0d"
+    assert printable(text) == f"pay{shown}pal" == printable(printable(text))
+    page = render(Page(text, [Section(text, [Table([{text: text}]), text, Markup("<pre>{}</pre>").format(text)])]))
+    assert character not in page and page.count(shown) >= 6
+    assert character not in markup.escaped(text) and shown in markup.escaped(text)
+    assert character not in results_table([{text: text}])
+
+
+def test_two_joiners_in_a_row_hide_nothing():
+    assert printable("\u0645\u200c\u200d\u0645") == "\u0645\u200c\\u200d\u0645"
 
 
 def test_results_table_aligns():

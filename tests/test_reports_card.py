@@ -60,6 +60,13 @@ def snippet(text):
     return re.search(r"```python\n(.*?)```", text, flags=re.DOTALL).group(1)
 
 
+def test_no_name_steers_a_terminal_that_shows_the_card():
+    name = "a\x1b[2J\x9b\u202eb\u200bc"
+    text = card(label_names=[name, "politics"], dataset=name, model_name=name, unseen_labels=[name])
+    assert not set(name) & set(text) - set("a[2Jbc") and text.count("\\u202e") > 2
+    assert ModelCard(text).data.tags
+
+
 def test_metadata_reads_back():
     data = ModelCard(card()).data
     assert data.tags == ["seal", "multi-label-classification"]

@@ -16,6 +16,7 @@ from ..utils.messages import printable
 from .outputs import open_kind
 from .outputs.flags import Flags, add_common, add_predict
 
+CELLS = (".csv", ".tsv")  # what a spreadsheet opens
 DESCRIPTION = "Predict label sets, tags or masks with a saved task-net. The rows need no labels."
 
 
@@ -34,20 +35,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     check_new(output, options.overwrite)
     kind = open_kind(flags, options)
     check_format(output, kind.formats)
+    if options.escape_formulas and (output is None or output.suffix.lower() not in CELLS):
+        raise ValueError("`escape_formulas` is for an output of type .csv or .tsv. Leave it out.")
     reader = kind.open_input(gold=False)
     from .outputs.base import with_progress
 
     _ = reader.total  # for a file of lines: finds a damaged row before the weights are loaded
     _ = kind.model
-    count = 0
+    count, notes = 0, ()
     try:
         with kind.writer(output) as writer:
             for chunk in with_progress(reader, kind.rows_per_chunk):
                 writer.write(kind.predict(chunk))
                 count += len(chunk.rows)
+            notes = writer.notes
     except BrokenPipeError:  # the reader of our standard output, such as `head`, stopped
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    for note in reader.notes:
+    for note in (*reader.notes, *notes):
         print(printable(f"{flags.prog}: {note}"), file=sys.stderr)
     if output is not None:
         print(printable(f"{flags.prog}: {count} {'row' if count == 1 else 'rows'} in {output}."), file=sys.stderr)

@@ -80,7 +80,7 @@ def _written(view: View, kind: Any, report: Report) -> FilePredictions:
             found.rows += rows[:left]
             found.inputs += view.kept(chunk.inputs[:left])
             report(found.count, total)
-    found.notes = list(reader.notes)
+    found.notes = [*reader.notes, *writer.notes]
     return found
 
 

@@ -99,7 +99,7 @@ def view_of(argv: Sequence[str] | None) -> View:
     flags = demo_flags()
     options = flags.parsed(argv)
     check_extra()
-    vars(options).update(dict.fromkeys(UNREAD), energy=False)
+    vars(options).update(dict.fromkeys(UNREAD), energy=False, escape_formulas=True)
     kind = open_kind(flags, options)
     kind.check_decoder()
     options.energy = options.dtype == "float32" and has_loss_net(options.model, kind.hub)

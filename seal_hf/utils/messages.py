@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .recorded import HIDDEN, hidden, names_a_secret
+from .recorded import HIDDEN, Changed, hidden, names_a_secret
 
 # characters that steer a terminal, turn the direction of a text, break its lines, or hide in it
 CONTROLS = (
@@ -31,6 +31,11 @@ def printable(text: object) -> str:
     in data could change what is shown. Control characters are written as `\\x1b`, and those that turn the direction of
     a text or are invisible as `\\u202e`. Tabs and line breaks stay."""
     return UNPRINTABLE.sub(_written, hidden(str(text)))
+
+
+def for_eyes(stream: Any) -> Any:
+    """A stream for data. To a terminal it writes [`printable`] texts, to a file or pipe what it is given."""
+    return Changed(stream, printable) if stream.isatty() else stream
 
 
 def _written(found: re.Match[str]) -> str:

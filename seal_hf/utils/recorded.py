@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -120,15 +120,19 @@ def _of_environment() -> Iterator[str]:
             yield value
 
 
-class _Guarded:
-    """A stream that hides secrets in all that libraries write to it, such as logs, warnings and tracebacks."""
+class Changed:
+    """A stream that changes each text before it is written.
 
-    def __init__(self, stream: Any):
-        self._stream = stream
+    Args:
+        change: text -> what is written of it.
+    """
+
+    def __init__(self, stream: Any, change: Callable[[str], str]):
+        self._stream, self._change = stream, change
 
     def write(self, text: str) -> int:
-        """Write a text without its secrets; returns the length of `text`, as a stream does."""
-        self._stream.write(hidden(text))
+        """Write a text; returns its length, as a stream does."""
+        self._stream.write(self._change(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -141,7 +145,7 @@ class _Guarded:
 
 
 def guard_errors() -> None:
-    """Let the standard error of this process, a program's, hide secrets, those of its command line too."""
+    """Hide secrets in what libraries write to this program's standard error, such as logs, warnings and tracebacks."""
     remember_words(sys.argv[1:])
-    if sys.stderr is not None and not isinstance(sys.stderr, _Guarded):
-        sys.stderr = _Guarded(sys.stderr)
+    if sys.stderr is not None and not isinstance(sys.stderr, Changed):
+        sys.stderr = Changed(sys.stderr, hidden)

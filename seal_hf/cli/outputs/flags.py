@@ -106,6 +106,10 @@ def add_predict(flags: Flags) -> None:
         "for the others",
     )
 
+    flags.flag(
+        "escape_formulas", LABELS, type=bool, help="write ' before cells of a csv or tsv that a spreadsheet would run"
+    )
+
 
 def add_evaluate(flags: Flags) -> None:
     """Flags of `evaluate`."""

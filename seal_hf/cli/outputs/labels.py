@@ -198,7 +198,8 @@ class LabelOutput(OutputKind):
         if "probabilities" in self.names:
             ours[self.names["probabilities"]] = pa.map_(pa.string(), pa.float64())
         fields = [pa.field(name, kind) for name, kind in ours.items()]
-        return table_writer(path, pa.schema([*(self.reader.types or ()), *fields]))
+        types = pa.schema([*(self.reader.types or ()), *fields])
+        return table_writer(path, types, self.options.escape_formulas)
 
     def _predicted(self, inputs: Any) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities (N, L), rounded, and decisions (N, L) bool."""

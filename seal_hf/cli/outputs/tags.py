@@ -41,7 +41,7 @@ from ...structures.tag_schemes import given_types, scheme_of_model, spans
 from ...structures.tied_tags import tied_crf
 from ...task_losses.tags import CRFLoss
 from ...utils.files import whole_file
-from ...utils.messages import check_owner
+from ...utils.messages import check_owner, for_eyes
 from .base import Evaluation, OutputKind, origin_of, with_progress
 
 LEFT_OUT = {"0": "LABEL_0", "1": "LABEL_1"}  # the names that transformers does not save
@@ -264,7 +264,7 @@ class LineWriter(Writer):
 def line_writer(path: Path | None, after: str = "") -> Iterator[LineWriter]:
     """A writer to a file, which is written completely or not at all; None: the standard output."""
     if path is None:
-        yield LineWriter(sys.stdout, after)
+        yield LineWriter(for_eyes(sys.stdout), after)
         return
     with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8", newline="") as file:
         yield LineWriter(file, after)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,14 +16,28 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from ...utils.files import whole_file
+from ...utils.messages import for_eyes
 from ..common import DataError
 from ..line_files import unquoted
 
 Rows = Sequence[Mapping[str, Any]]
+# Where spreadsheets see a formula: at the start of a cell, or behind what some of them take for its end. A number is
+# none.
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+FORMULA = re.compile(
+    rf"\A(?!{NUMBER}\Z)(?:[\s\x00-\x1f\ufeff]*[=+\-@＝＋－＠]|[\t\r\n])"
+    rf"|(?<=[;\t\r\n])(?!{NUMBER}(?:[;\t\r\n]|\Z))(?=[ \xa0]*[=+\-@＝＋－＠][\w(])"
+)
 
 
 class Writer(ABC):
-    """An output for rows with the same columns."""
+    """An output for rows with the same columns.
+
+    Attributes:
+        notes: what a user should know of what was written.
+    """
+
+    notes: Sequence[str] = ()
 
     @abstractmethod
     def write(self, rows: Rows) -> None:
@@ -34,15 +49,16 @@ class Writer(ABC):
 
 
 @contextmanager
-def table_writer(path: Path | None, types: pa.Schema | None = None) -> Iterator[Writer]:
+def table_writer(path: Path | None, types: pa.Schema | None = None, escape_formulas: bool = False) -> Iterator[Writer]:
     """A writer, by the suffix of `path`; None: lines of JSON to the standard output.
 
     Args:
         path: will hold all rows; an interrupted block leaves it unchanged.
         types: types of parquet columns; other types come from the first rows.
+        escape_formulas: write `'` before what a spreadsheet would run, in csv and tsv.
     """
     if path is None:
-        yield JsonLines(sys.stdout)
+        yield JsonLines(for_eyes(sys.stdout))
         return
     with whole_file(path) as unfinished:
         if path.suffix.lower() == ".parquet":
@@ -51,38 +67,60 @@ def table_writer(path: Path | None, types: pa.Schema | None = None) -> Iterator[
             return
         # JSON may contain half of a surrogate pair, and escapes it in this way
         with open(unfinished, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            yield LINES[path.suffix.lower()](file)
+            yield LINES[path.suffix.lower()](file, escape_formulas)
 
 
 class JsonLines(Writer):
-    """Lines of JSON."""
+    """Lines of JSON, in which no spreadsheet sees formulas."""
 
-    def __init__(self, file: TextIO):
-        self.file = file
+    def __init__(self, file: TextIO, escape_formulas: bool = False):
+        self.file, self.escape_formulas, self.formulas = file, escape_formulas, 0
 
     def write(self, rows: Rows) -> None:
         self.file.writelines(json_text(row) + "\n" for row in rows)
 
 
-class Csv(JsonLines):
-    """A csv with a header. Cells hold texts, numbers, or JSON for anything else."""
+class Cells(JsonLines):
+    """Lines of cells, which hold texts, numbers, or JSON for anything else."""
 
-    def __init__(self, file: TextIO):
-        super().__init__(file)
+    @property
+    def notes(self) -> Sequence[str]:  # type: ignore[override]
+        """How many cells a spreadsheet would run."""
+        if not self.formulas:
+            return ()
+        cells = f"{self.formulas} {'cell' if self.formulas == 1 else 'cells'}"
+        if self.escape_formulas:
+            return (f"{cells} with =, +, - or @ in front: ' stands before it, so that no spreadsheet runs it.",)
+        return (f"{cells} with =, +, - or @ in front, which a spreadsheet may run. Safe: --escape_formulas true.",)
+
+    def cell(self, value: Any) -> str:
+        """The text of a cell."""
+        text = _cell(value)
+        if isinstance(value, (int, float)) or not FORMULA.search(text):
+            return text
+        self.formulas += 1
+        return FORMULA.sub(r"'\g<0>", text) if self.escape_formulas else text
+
+
+class Csv(Cells):
+    """A csv with a header."""
+
+    def __init__(self, file: TextIO, escape_formulas: bool = False):
+        super().__init__(file, escape_formulas)
         self.writer: Any = None
 
     def write(self, rows: Rows) -> None:
         if self.writer is None and rows:
             self.writer = csv.writer(_Lines(self.file))  # its \r\n makes it quote both characters
-            self.writer.writerow(rows[0])
-        self.writer.writerows([_cell(value) for value in row.values()] for row in rows)
+            self.writer.writerow(map(self.cell, rows[0]))
+        self.writer.writerows(map(self.cell, row.values()) for row in rows)
 
 
-class Tsv(JsonLines):
+class Tsv(Cells):
     """A tsv with a header, without quotes: cells cannot contain tabs or line breaks."""
 
-    def __init__(self, file: TextIO):
-        super().__init__(file)
+    def __init__(self, file: TextIO, escape_formulas: bool = False):
+        super().__init__(file, escape_formulas)
         self.empty = True
 
     def write(self, rows: Rows) -> None:
@@ -93,7 +131,7 @@ class Tsv(JsonLines):
             self._line(row)
 
     def _line(self, row: Mapping[str, Any]) -> None:
-        cells = [_cell(value) for value in row.values()]
+        cells = [self.cell(value) for value in row.values()]
         for name, cell in zip(row, cells, strict=True):
             if "\t" in cell or "\n" in cell or "\r" in cell:
                 raise DataError(
