@@ -8,6 +8,7 @@ import os
 import pickle
 import shlex
 import sys
+import traceback
 import zipfile
 from types import SimpleNamespace
 
@@ -26,6 +27,7 @@ from seal_hf.demo import program as demo
 from seal_hf.reports.page.collect import command_of
 from seal_hf.saving.checkpoints import without_tokens
 from seal_hf.utils import recorded
+from seal_hf.utils.messages import guard_errors
 from seal_hf.utils.recorded import command_line, hidden
 
 FLAG, RECIPE, ENVIRONMENT = "of-the-flag&1", "of-the-recipe&2", "of-the-environment&3"
@@ -203,6 +205,24 @@ def test_what_is_no_secret_stays(monkeypatch):
     assert hidden(said) == said
     recorded.remember({"a": {"b": {"hub_token": "x y/z"}}})
     assert hidden("x y/z, x%20y%2Fz") == "..., ..."
+
+
+def test_what_libraries_print_hides_secrets_and_keeps_colours_and_bars(monkeypatch):
+    """A traceback that nothing catches, too."""
+    stream = io.StringIO()
+    monkeypatch.setattr(recorded, "_given", set())
+    monkeypatch.setattr(sys, "argv", ["seal-hf", "--token", FLAG])
+    monkeypatch.setattr(sys, "stderr", stream)
+    for _ in range(2):  # a program in a program
+        guard_errors()
+    print("\r\x1b[1m50%\x1b[0m a\u202eb\x9b", file=sys.stderr)
+    try:
+        raise RuntimeError(f"no {FLAG} at https://me:{RECIPE}@host")
+    except RuntimeError:
+        traceback.print_exc()
+    assert stream.getvalue().startswith("\r\x1b[1m50%\x1b[0m a\\u202eb\\x9b\nTraceback")
+    assert stream.getvalue().endswith("RuntimeError: no ... at https://...@host\n")
+    assert FLAG not in stream.getvalue()
 
 
 # --- commands --------------------------------------------------------------------------------------------------------

@@ -15,8 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..utils.messages import printable
-from ..utils.recorded import guard_errors
+from ..utils.messages import guard_errors, printable
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback, TrainingArguments

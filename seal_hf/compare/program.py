@@ -213,7 +213,7 @@ def write_table(runs: Runs, figures: Figures, methods: Methods, title: str, metr
     for table in others:
         text += f"\nThe same runs, chosen and tested by *{decided(table)}*:\n\n"
         text += markdown(table, with_legend=False)
-    (runs.folder / "table.md").write_text(text, encoding="utf-8")
+    (runs.folder / "table.md").write_text(printable(text), encoding="utf-8")
     for table in tables:
         if not plot(table, runs.folder / f"{table['decoder']}.png", title):
             print("no plot: matplotlib is not installed (pip install 'seal_hf[plot]')")
@@ -312,7 +312,7 @@ def main(argv: list[str] | None = None) -> Runs:
     compared.run(
         names, options.seeds, write=lambda: write_table(runs, kind.figures, recipes or kind.methods, title, metric)
     )
-    print(printable((runs.folder / "table.md").read_text(encoding="utf-8")))
+    print((runs.folder / "table.md").read_text(encoding="utf-8"))
     return runs
 
 

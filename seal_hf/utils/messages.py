@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .recorded import HIDDEN, Changed, hidden, names_a_secret
+from .recorded import HIDDEN, Changed, hidden, names_a_secret, remember_words
 
 # characters that steer a terminal, turn the direction of a text, break its lines, or hide in it
 CONTROLS = (
@@ -36,6 +37,18 @@ def printable(text: object) -> str:
 def for_eyes(stream: Any) -> Any:
     """A stream for data. To a terminal it writes [`printable`] texts, to a file or pipe what it is given."""
     return Changed(stream, printable) if stream.isatty() else stream
+
+
+def guard_errors() -> None:
+    """Hide secrets, and characters that turn a text or are invisible, in what libraries write to this program's
+    standard error, such as logs, warnings and tracebacks. Their colours and bars stay."""
+    remember_words(sys.argv[1:])
+    if sys.stderr is not None and not isinstance(sys.stderr, Changed):
+        sys.stderr = Changed(sys.stderr, _of_libraries)
+
+
+def _of_libraries(text: str) -> str:
+    return UNPRINTABLE.sub(lambda found: found[0] if found[0] < " " else _written(found), hidden(text))
 
 
 def _written(found: re.Match[str]) -> str:

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -142,10 +141,3 @@ class Changed:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-def guard_errors() -> None:
-    """Hide secrets in what libraries write to this program's standard error, such as logs, warnings and tracebacks."""
-    remember_words(sys.argv[1:])
-    if sys.stderr is not None and not isinstance(sys.stderr, Changed):
-        sys.stderr = Changed(sys.stderr, hidden)
