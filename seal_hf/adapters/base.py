@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from ..utils.files import check_index
+from ..utils.gate import check_trust, load_net
 
 if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
@@ -91,12 +91,13 @@ class LossAdapter(ABC):
 
 
 def base_of(name: str, auto_class: type[_BaseAutoModelClass], kwargs: dict[str, Any]) -> PreTrainedModel:
-    """The base of a saved adapter. Raises OSError for a folder that is not here."""
+    """The base of a saved adapter; its own code needs a revision of its own. Raises OSError for a folder that is not
+    here, and ValueError as [`check_origin`]."""
     if Path(name).is_absolute() and not Path(name).is_dir():
         raise OSError(f"{name}: no such folder.")
-    read = ("revision", "token", "cache_dir", "local_files_only", "variant")
-    check_index(name, {key: kwargs[key] for key in read if key in kwargs})
-    return auto_class.from_pretrained(name, **kwargs)
+    kwargs = {key: value for key, value in kwargs.items() if key != "code_revision"}  # of the adapter's repo
+    kwargs |= check_trust(name, kwargs.get("trust_remote_code", False), kwargs.get("revision"))
+    return load_net(auto_class, name, **kwargs)
 
 
 class AdapterLibrary(ABC):

@@ -155,6 +155,8 @@ class Peft(AdapterLibrary):
         _check_prompts(config)
         if config.is_prompt_learning:  # PEFT loads these only for inference
             config.inference_mode = False
+            if getattr(config, "prompt_tuning_init", None) is not None:
+                config.prompt_tuning_init = "RANDOM"  # PEFT would load a tokenizer to encode a text
             wrapped = peft.get_peft_model(model, config)
             self.load(wrapped, folder)
         else:

@@ -34,8 +34,9 @@ def quantized(
     """
     check_value("quantization", quantization, QUANTIZATIONS)
     _check_library(f"`quantization` is {quantization!r}, but")
+    code = {"trust_remote_code": hub.get("trust_remote_code", False)}
     with torch.device("meta"):
-        whole = auto_class.from_config(AutoConfig.from_pretrained(name, **hub))
+        whole = auto_class.from_config(AutoConfig.from_pretrained(name, **{**hub, **code}), **code)
     options: dict[str, Any] = {"llm_int8_skip_modules": head_modules(whole)}
     if quantization == "8bit":
         return BitsAndBytesConfig(load_in_8bit=True, **options)

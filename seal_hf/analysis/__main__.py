@@ -26,7 +26,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from transformers import AutoTokenizer
 from transformers.utils import CONFIG_NAME
 
 from ..cli.programs import run_program
@@ -43,7 +42,7 @@ from ..data import (
 from ..data.tensors.collators import TensorRows, tokenize
 from ..data.tensors.images import ImageRows, load_image_processor
 from ..data.tensors.vocabulary import Vocabulary
-from ..data.tensors.words import encode_words, tokenize_words
+from ..data.tensors.words import encode_words, load_tokenizer, tokenize_words
 from ..models import SealForMultiLabel, SealForTokenClassification, SealModel
 from ..models.base import SealModelT
 from ..models.batches import trained_inputs
@@ -220,7 +219,7 @@ def read_multilabel(
         return seal, data, TensorRows(data.validation)
     if data.kind == "images":
         return seal, data, ImageRows(data.validation, load_image_processor(folder))
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = load_tokenizer(folder)
     known = args.max_length or trained_inputs(seal.config).get("max_length")
     max_length = None if reads_whole(seal.config) else known or 128
     return seal, data, tokenize(data.validation, tokenizer, max_length)
@@ -235,7 +234,7 @@ def read_tags(
     check_names(seal, data, folder)
     if isinstance(seal.task_net, BiLSTMForTokenClassification):
         return seal, data, encode_words(data.validation, Vocabulary.from_pretrained(folder))
-    tokenizer = AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
+    tokenizer = load_tokenizer(folder, add_prefix_space=True)
     return seal, data, tokenize_words(data.validation, tokenizer, args.max_length, config=seal.config)
 
 

@@ -26,7 +26,7 @@ from ..saving.export import save_nets, upload_nets
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
 from ..spaces import OutputSpace
 from ..spaces.pixels import PixelSpace
-from ..utils.files import check_index
+from ..utils.gate import check_trust, load_net
 from ..utils.options import check_value
 from .labels import check_label_order, check_place, hub_options
 from .loading import load_task_net, said_plainly
@@ -151,10 +151,12 @@ class SealModel(nn.Module):
         label_rates: np.ndarray | None = None,
         fresh_loss_net: bool = False,
         with_loss_net: bool = True,
+        trust_remote_code: bool = False,
         **kwargs: Any,
     ) -> SealModelT:
         """Load both nets from a saved folder or repo. A plain encoder or classifier gets a fresh loss-net, and the log
-        says so. The nets are in evaluation mode. Only safetensors are read; nothing is unpickled.
+        says so. The nets are in evaluation mode. Only safetensors are read. Nothing is unpickled, and no code of the
+        folder runs unless `trust_remote_code` is True.
 
         Args:
             model_name_or_path: folder or Hub id.
@@ -173,10 +175,13 @@ class SealModel(nn.Module):
                 at these rates (Lin et al. 2017, §3.3) instead of at one half.
             fresh_loss_net: ignore a saved loss-net.
             with_loss_net: False loads only the task-net, which suffices for `predict`.
+            trust_remote_code: True runs the code that the folder or repo names (`auto_map`). A Hub id then needs a
+                `revision`, the commit whose code you have read.
             kwargs: for the task-net's `from_pretrained` (`num_labels`, `id2label`, `revision`, `token`, ...).
 
         Raises:
-            ValueError: the saved nets are of another kind than requested, or have another number of labels.
+            ValueError: the saved nets are of another kind than requested, or have another number of labels; or a
+                configuration leads elsewhere or states sizes without end, see `utils/gate.py`.
             OSError: the folder or repo does not exist, or lacks safetensors.
         """
         if "subfolder" in kwargs:
@@ -190,13 +195,15 @@ class SealModel(nn.Module):
         name = str(model_name_or_path)
         hub = hub_options(kwargs)
         check_place(name)
+        code = check_trust(name, trust_remote_code, hub.get("revision"))
+        kwargs |= code
         with said_plainly(name, cls.__name__, kwargs, hub):
             check_label_order(name, kwargs.get("id2label"), hub)
             task_net, loading = cls._load_task_net(name, kwargs, hub)
         keep_layout(task_net)
         if label_rates is not None:
             _start_at_rates(task_net, loading, label_rates)
-        source = (name, hub)
+        source = (name, {**hub, **code})
         if not with_loss_net:
             return aligned(cls(task_net, None))._from(source, loading)
         folder = None if fresh_loss_net else find_loss_net(name, hub)
@@ -211,7 +218,7 @@ class SealModel(nn.Module):
                 logger.warning(said)
             if library_of(task_net) is not None and (base := task_net.config._name_or_path) not in ("", name):
                 name, hub = base, {key: value for key, value in hub.items() if key != "revision"}  # of a saved adapter
-            made = (mode, global_size, energy, energy_options, {**hub, "variant": kwargs.get("variant")})
+            made = (mode, global_size, energy, energy_options, {**hub, **code, "variant": kwargs.get("variant")})
             return aligned(cls(task_net, cls._fresh_loss_net(task_net, name, *made)))._from(source, loading)
         loss_net = loss_net_of(task_net, folder, cls.space_of(task_net).name)
         asked = {"encoder_mode": loss_net_encoder, "energy": energy, "energy_options": energy_options}
@@ -279,8 +286,7 @@ class SealModel(nn.Module):
     @classmethod
     def _load_encoder(cls, task_net: PreTrainedModel, name: str, read: dict) -> PreTrainedModel:
         """The separate encoder of a loss-net for this task-net; `read` has the Hub's options and `variant`."""
-        check_index(name, read)
-        return AutoModel.from_pretrained(name, dtype=torch.float32, use_safetensors=True, **read)
+        return load_net(AutoModel, name, dtype=torch.float32, **read)
 
     @classmethod
     def _fresh_loss_net(

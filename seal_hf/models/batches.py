@@ -20,6 +20,7 @@ from ..data.tensors.length_order import longest_first
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.words import WordRows, encode_words, positions, tokenize_words
 from ..nets.text_windows import reads_whole
+from ..saving.kinds import check_inputs
 
 Batch = dict[str, Tensor]
 Text = str | tuple[str, str]  # a row's text, or pair of texts
@@ -168,9 +169,6 @@ def trained_inputs(config: PretrainedConfig) -> dict[str, Any]:
     """How the net read its inputs when it was trained, `config.inputs`; empty if unknown.
 
     Raises:
-        ValueError: it is not a mapping, or `max_length` is not a whole number.
+        ValueError: it is not a mapping, or a value is of a wrong kind.
     """
-    inputs = getattr(config, "inputs", None) or {}
-    if not isinstance(inputs, Mapping) or not isinstance(inputs.get("max_length"), int | None):
-        raise ValueError(f"`config.inputs` is {inputs!r}; expected a mapping such as {{'max_length': 128}}.")
-    return dict(inputs)
+    return check_inputs(getattr(config, "inputs", None) or {})

@@ -15,7 +15,8 @@ from transformers.utils import find_adapter_config_file
 from ..adapters import LIBRARIES, not_installed
 from ..adapters.quantised import from_json, quantized
 from ..saving.export import ADAPTER_FILES, DECISIONS, QUANTIZATION, read_decisions
-from ..utils.files import check_index, loading
+from ..utils.files import loading
+from ..utils.gate import check_origin, load_net, no_questions
 from .labels import label_maps
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class _Report(logging.Filter):
 def said_plainly(name: str, kind: str, kwargs: Mapping[str, Any], hub: dict[str, Any]) -> Iterator[None]:
     """Translates the errors of transformers about a folder or repo that cannot be the task-net of a `kind`."""
     try:
-        with loading(name, f"the task-net of a {kind}"):
+        with loading(name, f"the task-net of a {kind}"), no_questions(name, hub):
             yield
     except OSError as error:
         if Path(name).exists():
@@ -103,14 +104,16 @@ def load_task_net(
     """
     kwargs = dict(kwargs)
     quantization = kwargs.pop("quantization", None)
-    check_index(name, {**hub, "variant": kwargs.get("variant")})
     if find_adapter_config_file(name, **hub) is None:
         if quantization is not None:
-            kwargs["quantization_config"] = quantized(quantization, auto_class, name, kwargs["dtype"], **hub)
+            code = {key: value for key, value in kwargs.items() if key in ("trust_remote_code", "code_revision")}
+            check_origin(name, hub, variant=kwargs.get("variant"))
+            kwargs["quantization_config"] = quantized(quantization, auto_class, name, kwargs["dtype"], **hub, **code)
         with _without_report_of_crf() as report:
-            found = auto_class.from_pretrained(name, **kwargs, output_loading_info=True)
+            found = load_net(auto_class, name, **kwargs, output_loading_info=True)
             report.judge(found[1])
         return found
+    check_origin(name, hub, adapter=True)
     said = read_decisions(name, hub)
     if quantization is not None:
         raise ValueError(

@@ -167,7 +167,9 @@ def _built_again(encoder: PreTrainedModel, name: str) -> PreTrainedModel:
     options = encoder_options(encoder.config)
     try:
         with torch.device("meta"):
-            return AutoModel.from_config(AutoConfig.for_model(options.pop("model_type"), **options))
+            return AutoModel.from_config(
+                AutoConfig.for_model(options.pop("model_type"), **options), trust_remote_code=False
+            )
     except (TypeError, ValueError, KeyError) as error:
         raise ValueError(
             f"{refused}cannot be built again from its configuration ({error}). Use 'shared', or energy_loss='ce', "

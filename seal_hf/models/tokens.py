@@ -25,6 +25,7 @@ from ..spaces import TagSequenceSpace
 from ..structures.crf import CRF
 from ..structures.tied_tags import tied_crf
 from ..utils.files import of_variant
+from ..utils.gate import check_origin
 from ..utils.messages import check_unread
 from .base import SealModel, SealModelT
 from .batches import check_one_kind
@@ -215,6 +216,8 @@ def _check_own(name: str, own: dict[str, Any], hub: dict[str, Any]) -> None:
     """Raises ValueError for options of a fresh BiLSTM with a pretrained model. A saved BiLSTM keeps its sizes, with a
     warning."""
     given = {option: value for option, value in own.items() if value is not None}
+    if given:
+        check_origin(name, hub, adapter=True)
     config = BiLSTMConfig.from_pretrained(name, **hub) if given and is_bilstm(name, **hub) else None
     for option, value in given.items():
         if config is None or not hasattr(config, option):

@@ -27,6 +27,7 @@ from transformers.utils import find_adapter_config_file
 from ..data.tensors.words import load_tokenizer, positions
 from ..spaces import MultiLabelSpace
 from ..structures.sequences import pack
+from ..utils.gate import load_net
 from .encoders import encoder_options, pool, without_pooler
 
 OVERLAP = 0.25  # share of a window's words that the next one reads again
@@ -106,7 +107,7 @@ class WindowedEncoder(WindowedPreTrainedModel):
 
     def __init__(self, config: WindowedConfig):
         super().__init__(config)
-        self.encoder = without_pooler(AutoModel.from_config(config.of_encoder()))
+        self.encoder = without_pooler(AutoModel.from_config(config.of_encoder(), trust_remote_code=False))
         self.post_init()
 
     @classmethod
@@ -211,8 +212,9 @@ def load_windowed(
     if find_adapter_config_file(name, **hub) is not None:
         raise ValueError(f"{name} is an adapter, which cannot read windows. Use a plain encoder, or long_texts='cut'.")
     labels = {key: kwargs.pop(key) for key in ("num_labels", "id2label", "label2id", "problem_type") if key in kwargs}
-    encoder = AutoModel.from_pretrained(name, **kwargs)
-    tokenizer = load_tokenizer(name, **hub)
+    encoder = load_net(AutoModel, name, **kwargs)
+    code = {key: kwargs[key] for key in ("trust_remote_code", "code_revision") if key in kwargs}
+    tokenizer = load_tokenizer(name, **hub, **code)
     if (size := min(filter(None, (window_size, most_tokens(tokenizer, encoder.config))), default=None)) is None:
         raise ValueError(f"`window_size` is missing: {name} does not state its encoder's limit of tokens.")
     before, after = special_ids(tokenizer)

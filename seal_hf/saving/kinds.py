@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, HFValidationError, LocalEntryNotFoundError
 
+from ..inference.decisions.base import SAVED, checked
 from ..utils.files import json_object
 
 CONFIG, ADAPTER_CONFIG, DECISIONS = "config.json", "adapter_config.json", "seal_decisions.json"
@@ -34,7 +35,25 @@ def _is_numbered(value: Any) -> bool:
     return whole and _are_names([*value.values()])
 
 
-FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {  # of these files: a check of a value, what is expected
+def _is_size(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+Check = tuple[Callable[[Any], bool], str]  # of a value, and what is expected
+INPUTS: dict[str, Check] = {  # how a net read its inputs in training; null counts as missing
+    "max_length": (_is_size, "a whole number of at least 1"),
+    "pairs": (lambda value: isinstance(value, bool), "true or false"),
+    "predicate_marker": (_is_text, "the name of a marker"),
+    "text_column": (lambda value: _is_text(value) or _are_names(value), "the name of a column"),
+    "image_column": (_is_text, "the name of a column"),
+    "sample_weight": (_is_text, "the name of a column"),
+    "image_size": (lambda value: isinstance(value, list) and all(map(_is_size, value)), "height and width in pixels"),
+}
+FIELDS: dict[str, Check] = {  # of these files
     "architectures": (_are_names, 'class names, such as ["BertForTokenClassification"]'),
     "id2label": (_is_numbered, 'the labels by number from 0 on, such as {"0": "a", "1": "b"}'),
     "inputs": (lambda value: isinstance(value, dict), 'a mapping, such as {"max_length": 128}'),
@@ -144,8 +163,30 @@ def _read(name: str, file: str, hub: dict[str, Any]) -> dict[str, Any] | None:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise OSError(f"{name}: no such folder here, and it cannot be read from the Hub: {reason}") from error
     found = json_object(path, REMEDY)
-    for key, (fits, expected) in FIELDS.items():
+    _check_fields(found, FIELDS, f"{path}: ")
+    _check_fields(found.get("inputs") or {}, INPUTS, f"{path}: in `inputs`, ")
+    try:
+        checked(found.get("decisions") or {}, *SAVED)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error} {REMEDY}") from error
+    return found
+
+
+def check_inputs(inputs: Any) -> dict[str, Any]:
+    """A task-net's `config.inputs`.
+
+    Raises:
+        ValueError: it is not a mapping, or a value is of a wrong kind; configurations may come from anyone.
+    """
+    if not isinstance(inputs, Mapping):
+        said = reprlib.repr(inputs)
+        raise ValueError(f"`config.inputs` is {said}; expected a mapping such as {{'max_length': 128}}.")
+    _check_fields(inputs, INPUTS, "in `config.inputs`, ")
+    return dict(inputs)
+
+
+def _check_fields(found: Mapping[str, Any], fields: Mapping[str, Check], where: str) -> None:
+    for key, (fits, expected) in fields.items():
         value = found.get(key)
         if value is not None and not fits(value):
-            raise ValueError(f"{path}: `{key}` is {reprlib.repr(value)}; expected {expected}. {REMEDY}")
-    return found
+            raise ValueError(f"{where}`{key}` is {reprlib.repr(value)}; expected {expected}. {REMEDY}")

@@ -16,6 +16,7 @@ from transformers.utils import logging
 
 from ..second_net.learner import Learner
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
+from ..utils.gate import check_origin
 from .renamed import are_renamed
 from .states import check_like, check_optimizer, check_optimizer_fits, read_state
 
@@ -88,7 +89,8 @@ def load_loss_net(folder: str | Path, task_net: PreTrainedModel, energy_loss: st
     path = path if (path / CONFIG).is_file() else Path(folder)
     if not (path / CONFIG).is_file():
         raise ValueError(f"{folder} has no loss-net: it has neither {LOSS_NET_FOLDER}/{CONFIG} nor {CONFIG}.")
-    config = AutoConfig.from_pretrained(path)
+    check_origin(path)
+    config = AutoConfig.from_pretrained(path, trust_remote_code=False)
     if not isinstance(config, LossNetConfig):
         raise ValueError(f"{folder} holds a {config.model_type}, not a loss-net. Train one first, or check the path.")
     if config.encoder_mode != "separate":

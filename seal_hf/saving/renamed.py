@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
-from ..utils.files import check_index
+from ..utils.gate import check_origin
 
 
 def are_renamed(net: PreTrainedModel, folder: str | Path) -> bool:
@@ -32,7 +32,7 @@ def read_renamed(net: PreTrainedModel, folder: str | Path) -> dict[str, Tensor]:
     Raises:
         ValueError: tensors are missing or superfluous, or have another shape.
     """
-    check_index(folder)
+    check_origin(folder)
     try:
         loaded: Any = type(net).from_pretrained(
             folder, config=copy.deepcopy(net.config), dtype=net.dtype, use_safetensors=True, output_loading_info=True

@@ -20,7 +20,8 @@ from ..nets.heads import MEAN, POOLINGS
 from ..nets.recurrent import BiLSTMEncoder
 from ..structures.label_sets import LabelSets
 from ..structures.sequences import at_least_float32
-from ..utils.files import check_index, loading
+from ..utils.files import loading
+from ..utils.gate import check_origin, check_size, no_questions
 from ..utils.messages import few
 from ..utils.modules import Net, evaluating, second_order
 from ..utils.options import check_value
@@ -89,7 +90,8 @@ class LossNetConfig(PretrainedConfig):
 
     @classmethod
     def from_pretrained(cls, folder: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        """As transformers'. Raises ValueError for values of a wrong type."""
+        """As transformers'. Raises ValueError for values of a wrong type, and as [`check_origin`]."""
+        check_origin(folder, kwargs)
         with loading(folder, "a loss-net"):
             return super().from_pretrained(folder, **kwargs)
 
@@ -118,7 +120,7 @@ class LossNet(PreTrainedModel):
             options = dict(config.encoder_config or {})
             encoder_config = AutoConfig.for_model(options.pop("model_type"), **options)
             encoder_config.architectures = encoder_config.architectures or []  # Funnel's in transformers 5 needs a list
-            self.encoder = encoder = without_pooler(AutoModel.from_config(encoder_config))
+            self.encoder = encoder = without_pooler(AutoModel.from_config(encoder_config, trust_remote_code=False))
             self.main_input_name = encoder.main_input_name
         head_layers = config.head_layers if reads is None else 0  # an energy that reads an input has no features
         sizes = [config.feature_size] + [config.hidden_size] * head_layers
@@ -133,9 +135,11 @@ class LossNet(PreTrainedModel):
     @classmethod
     def from_pretrained(cls, folder: Any, *args: Any, **kwargs: Any) -> LossNet:  # type: ignore[override]
         """As transformers'. Raises ValueError for weights other than safetensors, and for those of another loss-net."""
-        check_index(folder)
+        stored = check_origin(folder, kwargs)
+        check_size(folder, stored, lambda: cls(cls.config_class.from_pretrained(folder)))
+        kwargs["use_safetensors"] = True
         try:
-            with loading(folder, "a loss-net"):
+            with loading(folder, "a loss-net"), no_questions(folder):
                 loaded: Any = super().from_pretrained(folder, *args, **{**kwargs, "output_loading_info": True})
         except RuntimeError as error:
             if "mismatch" not in str(error):

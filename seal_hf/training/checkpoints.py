@@ -43,6 +43,7 @@ from ..saving.states import (
     read_state,
 )
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet
+from ..utils.gate import check_origin
 from .carried import CarriedFigures
 from .launchers import check_resume
 from .run_record import own_defaults, record_of
@@ -114,6 +115,7 @@ class Checkpoints:
     def load(self, folder: str, load_model: Callable[[], None]) -> None:
         """Load the nets of a folder into the trainer's. `load_model` is the Trainer's own loading of its model, which
         misses tensors that the file holds under other names."""
+        self._check_origin(folder)
         trainer = self.trainer
         sharded = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
         if sharded or not isinstance(trainer.model, PreTrainedModel) or not are_renamed(trainer.model, folder):
@@ -121,9 +123,14 @@ class Checkpoints:
         else:
             trainer.model.load_state_dict(read_renamed(trainer.model, folder))
 
+    def _check_origin(self, folder: str) -> None:
+        """Raises OSError or ValueError unless the Trainer would open safetensors of this folder alone."""
+        check_origin(folder, adapter=library_of(self.trainer.model) is not None)
+
     def check(self, folder: str) -> None:
         """Raises ValueError if a run cannot go on from `folder`, before anything is changed."""
         check_complete(folder)
+        self._check_origin(folder)
         trainer = self.trainer
         for name, what in self._states(Path(folder)).items():
             if not Path(folder, name).is_file():
@@ -246,6 +253,7 @@ class TwoNetCheckpoints(Checkpoints):
     def load(self, folder: str, load_model: Callable[[], None]) -> None:
         library = library_of(self.trainer.model)
         if library is not None:
+            self._check_origin(folder)
             library.load(self.trainer.model, folder)
         else:
             super().load(folder, load_model)

@@ -111,34 +111,6 @@ def of_variant(file: str, variant: str | None) -> str:
     return f"{start}.{variant}{dot}{suffix}" if variant else file
 
 
-def check_index(name: str | os.PathLike[str], options: dict[str, Any] | None = None) -> None:
-    """Check that the index of sharded weights, in a folder or a Hub repo, names files beside it, as safetensors:
-    transformers would unpickle others.
-
-    Args:
-        options: `hub_options`, and perhaps `variant`, as `from_pretrained` takes them.
-
-    Raises:
-        ValueError: names the file.
-    """
-    from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
-
-    quiet = {f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "gated_repo", "connection_errors")}
-    options = dict(options or {})
-    file_name = of_variant(SAFE_WEIGHTS_INDEX_NAME, options.pop("variant", None))
-    index = cached_file(str(name), file_name, **quiet, **options)
-    if index is None:
-        return
-    weights = json_object(Path(index), "Save the weights again.").get("weight_map")
-    files = weights.values() if isinstance(weights, dict) else [weights]
-    for file in files:
-        if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
-            raise ValueError(
-                f"{name}: {file_name} names {file!r}; expected .safetensors files beside it. Save the "
-                "weights again with save_pretrained."
-            )
-
-
 @contextmanager
 def loading(folder: str | os.PathLike[str], what: str) -> Iterator[None]:
     """Inside, a library loads something from a folder or repo that others may have damaged.

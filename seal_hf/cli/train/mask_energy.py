@@ -15,6 +15,7 @@ from ...nets.fcn import fcn_image_processor
 from ...reports import check_picture, close_masks
 from ...training.energy_arguments import EnergyTrainingArguments
 from ...training.energy_trainer import MaskEnergyTrainer
+from ...utils.gate import load_net
 from ..tuning.ranges import ENERGY_RATES
 from .arguments import Arguments, RunArguments
 from .program import Prepared, Program
@@ -60,7 +61,7 @@ def make_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
         training,
         train_dataset=rows,
         eval_dataset=splits["eval"],
-        task_net=AutoModelForSemanticSegmentation.from_pretrained(path, use_safetensors=True) if path else None,
+        task_net=load_net(AutoModelForSemanticSegmentation, path) if path else None,
         compute_metrics=mask_compute_metrics,
         callbacks=arguments.callbacks,
         processing_class=processor,

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ...utils.compat import without_torchvision
 from ...utils.files import loading
+from ...utils.gate import PROCESSOR, check_origin, check_trust, no_questions
 from ..common import IMAGE, DataError
 from ..image_files import as_rgb, pixels
 from .collators import TensorRows
@@ -255,17 +256,23 @@ def _place(image: Any, row: Any) -> str:
     return str(path) if isinstance(path, (str, Path)) else f"image {row} (counting from 0)"
 
 
-def load_image_processor(name: str, **hub: Any) -> Any:
+def load_image_processor(name: str, *, trust_remote_code: bool = False, **hub: Any) -> Any:
     """The image processor of a folder or repo, one that works without torchvision.
 
+    Args:
+        trust_remote_code: True runs the code that the folder or repo names.
+
     Raises:
-        ValueError: no image processor is there, or a damaged one, or pillow is not installed.
+        ValueError: no image processor is there, or a damaged one, or one that does not pass the gate, see
+            [`check_origin`]; or pillow is not installed.
     """
     from transformers import AutoImageProcessor  # imported late, since pillow is optional
 
+    code = check_trust(name, trust_remote_code, hub.get("revision"))
     try:
-        with loading(name, "an image processor"):
-            return AutoImageProcessor.from_pretrained(name, **without_torchvision(), **hub)
+        check_origin(name, hub, files=PROCESSOR)
+        with loading(name, "an image processor"), no_questions(name, hub):
+            return AutoImageProcessor.from_pretrained(name, **without_torchvision(), **{**hub, **code})
     except OSError as error:
         raise ValueError(
             f"{name} has no image processor to read images. Save the one that the model was trained with "

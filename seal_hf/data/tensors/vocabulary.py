@@ -19,6 +19,7 @@ import numpy as np
 from datasets import Dataset
 from transformers.utils import cached_file, logging
 
+from ...utils.gate import HUB, check_origin
 from .. import DataError
 from .word_vectors import WordVectors
 
@@ -170,8 +171,11 @@ class Vocabulary:
         Raises:
             DataError: the file does not exist, or is not a vocabulary.
         """
+        hub = {key: value for key, value in hub.items() if key in HUB}  # no code is read
         path = Path(folder, FILE_NAME)
-        if not Path(folder).is_dir():
+        if Path(folder).is_dir():
+            check_origin(folder, files=())
+        else:
             with contextlib.suppress(OSError):
                 path = Path(str(cached_file(str(folder), FILE_NAME, **hub)))
         if not path.is_file():

@@ -17,6 +17,7 @@ from transformers import AutoTokenizer, BatchEncoding, PretrainedConfig, PreTrai
 
 from ...structures.sequences import IGNORED
 from ...utils.files import loading
+from ...utils.gate import TOKENIZER, check_origin, check_trust, no_questions
 from ...utils.options import check_value
 from .. import DataError
 from .collators import TensorRows, padding_id
@@ -46,16 +47,21 @@ def saved_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
         ) from error
 
 
-def load_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
+def load_tokenizer(name: str, *, trust_remote_code: bool = False, **kwargs: Any) -> PreTrainedTokenizerBase:
     """`AutoTokenizer.from_pretrained`, with an error for a folder without tokenizer, where it returns one without words
     (transformers 4: fails).
 
+    Args:
+        trust_remote_code: True runs the code that the folder or repo names.
+
     Raises:
-        ValueError: the tokenizer is missing or damaged.
+        ValueError: the tokenizer is missing or damaged, or does not pass the gate, see [`check_origin`].
     """
-    with loading(name, "a tokenizer"):
+    code = check_trust(name, trust_remote_code, kwargs.get("revision"))
+    check_origin(name, kwargs, files=TOKENIZER)
+    with loading(name, "a tokenizer"), no_questions(name, kwargs):
         try:
-            tokenizer = AutoTokenizer.from_pretrained(name, **kwargs)
+            tokenizer = AutoTokenizer.from_pretrained(name, **{**kwargs, **code})
         except TypeError:  # a vocabulary file's name is None
             tokenizer = None
     if tokenizer is None or len(tokenizer) <= len(tokenizer.all_special_tokens):

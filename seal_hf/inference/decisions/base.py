@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import reprlib
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -141,7 +142,7 @@ class Decisions(ABC):
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _is_probability(value: Any) -> bool:
@@ -194,6 +195,8 @@ def as_threshold(decoder: str | float | None) -> float | None:
         value = float(decoder)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None
+    except OverflowError:  # a whole number that no float holds
+        value = math.inf
     if not 0 <= value <= 1:
-        raise ValueError(f"`decoder` is {decoder}; a threshold must be a probability, from 0 to 1.")
+        raise ValueError(f"`decoder` is {reprlib.repr(decoder)}; a threshold must be a probability, from 0 to 1.")
     return value
