@@ -9,8 +9,11 @@ ROOT = Path(__file__).parent
 
 # The lower bounds of this list, all but torch's, were tried together with transformers 4.57.6; older ones were not.
 INSTALL_REQUIRES = [
-    "torch>=2.6",  # the nets; the first whose weights_only loading is safe (CVE-2025-32434), and transformers 5's least
-    "transformers>=4.57.6,<6",  # Trainer and encoders; `adapters` pins 4.57.6, 6 may change the Trainer's hooks
+    "torch>=2.10",  # the nets; the first whose weights_only loading is safe (CVE-2025-32434, CVE-2026-24747)
+    # `adapters` pins 4.57.6, 6 may change the Trainer's hooks. 5.0 to 5.9 are left out: config.json can make them run
+    # code of a kernel (CVE-2026-4372, before 5.3) or a detector (CVE-2026-5241, before 5.5), and a tokenizer can make
+    # them write outside of the folder (CVE-2026-9856, up to 5.8). utils/gate.py refuses such fields, which 4.57 obeys.
+    "transformers>=4.57.6,!=5.0.*,!=5.1.*,!=5.2.*,!=5.3.*,!=5.4.*,!=5.5.*,!=5.6.*,!=5.7.*,!=5.8.*,!=5.9.*,<6",  # nets
     "accelerate>=1.10",  # launchers, DDP and mixed precision under the Trainer
     "datasets>=4.0",  # every loader returns a datasets.Dataset; Hub data sets
     "safetensors>=0.6.1",  # the only format of weights
@@ -44,9 +47,9 @@ EXTRAS_REQUIRE = {
     "evaluate": ["evaluate>=0.4.6"],  # our metrics as evaluate.Metric, for evaluate.combine; nothing is fetched
     "demo": [
         "gradio>=6.17",  # the page of seal-hf demo; older ones were not tried
-        "starlette>=1.0.1",  # gradio's own: an error of its form parser ends an upload
+        "starlette>=1.3.1",  # gradio's own: an error of its form parser ends an upload; it has limits (CVE-2026-54283)
     ],
-    "vision": ["pillow>=12"],  # image files, and transformers' image processors
+    "vision": ["pillow>=12.2"],  # image files, image processors; safe with PSD and FITS files (CVE-2026-25990, -40192)
     "docs": [
         "sphinx>=9.0",  # the documentation; older ones were not tried
         "myst-parser>=5.0",  # its pages are Markdown

@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +14,8 @@ from tiny_models import tiny_arguments, tiny_config, tiny_features, tiny_tokeniz
 from transformers import AutoModelForSequenceClassification
 
 from seal_hf import SealForMultiLabel, SealTrainer
+from seal_hf.cli import evaluate, predict
+from seal_hf.cli.train import mlc
 from seal_hf.data.tensors.words import load_tokenizer
 from seal_hf.saving import mark_complete
 from seal_hf.utils.gate import check_origin
@@ -175,9 +179,12 @@ def coded(folder):
     code = f"open({str(folder.parent / 'ran')!r}, 'w').close()\n"
     code += "from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast\n\n"
     code += "class Config(BertConfig):\n    model_type = 'seal_gate_test'\n\n"
-    code += "class Net(BertForSequenceClassification):\n    config_class = Config\n"
+    code += "class NetForSequenceClassification(BertForSequenceClassification):\n    config_class = Config\n"
     (folder / "modeling_own.py").write_text(code)
-    classes = {"AutoConfig": "modeling_own.Config", "AutoModelForSequenceClassification": "modeling_own.Net"}
+    classes = {
+        "AutoConfig": "modeling_own.Config",
+        "AutoModelForSequenceClassification": "modeling_own.NetForSequenceClassification",
+    }
     edited(folder / CONFIG, model_type="seal_gate_test", auto_map=classes)
     return folder
 
@@ -195,8 +202,34 @@ def test_code_runs_only_on_request_and_never_by_an_answer_in_a_pipe(coded, monke
     assert not ran.exists()
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked"))
     seal = SealForMultiLabel.from_pretrained(coded, with_loss_net=False, trust_remote_code=True)
-    assert ran.exists() and type(seal.task_net).__name__ == "Net"
+    assert ran.exists() and type(seal.task_net).__name__ == "NetForSequenceClassification"
     seal.predict(["good book"])  # its tokenizer too
+
+
+def test_the_programs_run_code_only_by_their_flag(coded, tmp_path, monkeypatch):
+    rows, run, ran = tmp_path / "rows.csv", tmp_path / "run", coded.parent / "ran"
+    rows.write_text("text,labels\n" + "good book,joy\nbad song,anger\ndull film,fear|calm\nbright plot,calm\n" * 6)
+    flags = ["--dataset", str(rows), "--model_name_or_path", str(coded), "--output_dir", str(run), "--max_steps", "1"]
+    flags += ["--use_cpu", "true", "--report", "false", "--report_to", "none", "--max_length", "8"]
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    shutil.rmtree(coded / "_loss_net")
+    edited(coded / CONFIG, architectures=[])  # an encoder: its labels are not those of the data
+    with pytest.raises(ValueError, match="--trust_remote_code true"):
+        mlc.main(flags)
+    assert not ran.exists()
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked"))
+    mlc.main([*flags, "--trust_remote_code", "true"])
+    assert json.loads((run / CONFIG).read_text())["auto_map"]["AutoConfig"] == "modeling_own.Config"
+    assert json.loads((run / "_loss_net" / CONFIG).read_text())["encoder_mode"] == "shared"
+    for program, output in ((predict, "predictions.csv"), (evaluate, "results.json")):
+        asked = ["--model", str(run), "--input", str(rows), "--output", str(tmp_path / output)]
+        with pytest.raises(ValueError, match="--trust_remote_code true"):
+            program.main(asked)
+        assert not Path(asked[-1]).exists()
+        program.main([*asked, "--trust_remote_code"])
+        assert Path(asked[-1]).exists()
+    with pytest.raises(ValueError, match="`trust_remote_code` is for a pretrained or saved model, but the nets are"):
+        mlc.main(["--dataset", "digits", "--output_dir", str(tmp_path / "digits"), "--trust_remote_code", "true"])
 
 
 @pytest.mark.parametrize("name", ["someone/model", "folder of code elsewhere"])
@@ -277,7 +310,7 @@ def test_a_checkpoint_without_its_own_safetensors_is_not_resumed(how, tmp_path):
 
 def test_the_header_of_weights_is_bounded(folder):
     (folder / "model.safetensors").write_bytes((10**12).to_bytes(8, "little") + b"{}")
-    with pytest.raises(ValueError, match="not readable as safetensors: .*header too large"):
+    with pytest.raises(ValueError, match="not readable as safetensors: .*header is cut off or too large"):
         check_origin(folder)
     save_file({"a": torch.zeros(3, 4)}, folder / "model.safetensors")
     stored = check_origin(folder)

@@ -42,6 +42,20 @@ def setup_argument(name: str):
     return ast.literal_eval(next(keyword.value for keyword in call.keywords if keyword.arg == name))
 
 
+@pytest.mark.parametrize(
+    ("name", "unsafe", "safe"),
+    [
+        ("transformers", ["4.57.5", "5.0.0", "5.2.9", "5.4.1", "5.8.1"], ["4.57.6", "5.10.0", "5.23.0"]),
+        ("torch", ["2.6.0", "2.9.1"], ["2.10.0", "2.13.0"]),
+        ("pillow", ["12.1.1"], ["12.2.0"]),
+        ("starlette", ["1.0.1", "1.2.1"], ["1.3.1"]),
+    ],
+)
+def test_versions_with_known_weaknesses_are_not_installed(name, unsafe, safe):
+    wanted = next(requirement for requirement in requirements() if requirement.name == name).specifier
+    assert not any(version in wanted for version in unsafe) and all(version in wanted for version in safe)
+
+
 def requirements(*, but: str | None = None) -> list[Requirement]:
     extras = {name: wanted for name, wanted in setup_constant("EXTRAS_REQUIRE").items() if name != but}
     return [Requirement(text) for text in sum(extras.values(), setup_constant("INSTALL_REQUIRES"))]

@@ -267,7 +267,7 @@ def test_a_loss_net_of_the_other_kind_is_refused(checkpoint, tmp_path):
 def test_a_folder_without_a_task_net_is_refused(checkpoint, tmp_path):
     (checkpoint / "model.safetensors").unlink()
     mark_complete(checkpoint)
-    assert_refused(checkpoint, tmp_path, ValueError, "Can't find a valid checkpoint at")
+    assert_refused(checkpoint, tmp_path, OSError, "no file named model.safetensors. Only safetensors are read")
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path):

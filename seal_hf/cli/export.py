@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..utils.messages import printable
-from .outputs.flags import Flags
+from .outputs.flags import Flags, add_origin
 from .predict import check_new
 
 DESCRIPTION = "Write a saved task-net as an ONNX file: its inputs to its logits. The tokenizer is not part of it."
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="a saved task-net")
     flags.flag("output", required=True, metavar="FILE.onnx", help="the file to write")
     flags.flag("fold_decision", type=bool, help="put the saved threshold into the classifier's bias: cut at 0.5 then")
-    flags.flag("revision", help="branch, tag or commit of a Hub id")
+    add_origin(flags)
     flags.flag("overwrite", type=bool, help="replace an existing output")
     options = flags.parsed(argv)
     output = Path(options.output)
@@ -45,15 +45,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         logging.disable_progress_bar()
     hub = {} if options.revision is None else {"revision": options.revision}
     kind = kind_of_model(options.model, hub)
-    said = export(kind, options.model, output, options.fold_decision, hub)
+    origin = {**hub, "trust_remote_code": options.trust_remote_code}
+    said = export(kind, options.model, output, options.fold_decision, origin)
     print(printable(f"{flags.prog}: {said}"), file=sys.stderr)
 
 
-def export(kind: str, name: str, output: Path, fold_decision: bool, hub: dict[str, Any]) -> str:
+def export(kind: str, name: str, output: Path, fold_decision: bool, origin: dict[str, Any]) -> str:
     """Write the task-net of a folder or repo.
 
     Args:
         kind: of its output, such as `multi_label`.
+        origin: `revision` and `trust_remote_code`, as for `from_pretrained`.
 
     Returns:
         What to tell the user.
@@ -71,7 +73,7 @@ def export(kind: str, name: str, output: Path, fold_decision: bool, hub: dict[st
     from .outputs.base import check_trained
 
     loaded = next(each for each in KINDS if issubclass(SPACES[kind], each.space_class))
-    model: Any = loaded.from_pretrained(name, with_loss_net=False, **hub)
+    model: Any = loaded.from_pretrained(name, with_loss_net=False, **origin)
     check_trained(model, name)
     task_net, library = model.task_net, library_of(model.task_net)
     if isinstance(task_net, WindowedForSequenceClassification):

@@ -94,7 +94,9 @@ def self_trained_rows(
     check_value("confidence", nets.confidence, least=0, below=1)
     rows, kind = _all_rows(data, arguments, encode, NoReward(data.label_names)), kind_of(model)
     assert kind is not None, "a SealModel"
-    teacher = kind.from_pretrained(nets.teacher_path, with_loss_net=False).task_net
+    teacher = kind.from_pretrained(
+        nets.teacher_path, with_loss_net=False, **arguments.origin(nets.teacher_path)
+    ).task_net
     teacher = teacher.to(arguments.training.device).eval()
     space = kind.space_of(teacher).for_model(teacher)
     label(rows, data, partial(_confident, teacher, space, nets.confidence, MARKS[type(data)][1]))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import AutoModel, PretrainedConfig, PreTrainedModel
+from transformers import CONFIG_MAPPING, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput, logging
 
 from ..adapters import LIBRARIES, check_adapters, library_of, with_adapter
@@ -212,7 +212,7 @@ class SealModel(nn.Module):
             task_net = with_adapter(task_net, loss_net_encoder, *fresh)
         check_adapters(task_net)
         if folder is None:
-            mode = loss_net_encoder or "separate"
+            mode = loss_net_encoder or cls._usual_mode(task_net, energy)
             if not fresh_loss_net:
                 said = f"No {LOSS_NET_FOLDER}/ in {model_name_or_path}: built a fresh loss-net (encoder: {mode})."
                 logger.warning(said)
@@ -286,7 +286,20 @@ class SealModel(nn.Module):
     @classmethod
     def _load_encoder(cls, task_net: PreTrainedModel, name: str, read: dict) -> PreTrainedModel:
         """The separate encoder of a loss-net for this task-net; `read` has the Hub's options and `variant`."""
-        return load_net(AutoModel, name, dtype=torch.float32, **read)
+        encoder = load_net(AutoModel, name, dtype=torch.float32, **read)
+        if encoder.config.model_type not in CONFIG_MAPPING:
+            raise ValueError(
+                f"`loss_net_encoder` is 'separate', but the encoder of {name} has code of its own, so that a saved "
+                "loss-net could not be loaded again. Use 'shared' or 'peft'."
+            )
+        return encoder
+
+    @classmethod
+    def _usual_mode(cls, task_net: PreTrainedModel, energy: str | None) -> str:
+        """The encoder of a fresh loss-net beside a loaded task-net: a copy of its encoder, unless that has code of its
+        own, which no saved loss-net could load."""
+        reads = ENERGIES[energy_of(cls.space_of(task_net).name, energy)].reads
+        return "separate" if reads is not None or task_net.config.model_type in CONFIG_MAPPING else "shared"
 
     @classmethod
     def _fresh_loss_net(

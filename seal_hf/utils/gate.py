@@ -12,7 +12,6 @@ import logging
 import math
 import re
 import reprlib
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,7 +41,7 @@ FETCHES = frozenset(  # keys by which a library would fetch, import or unpickle 
     "megatron_config arrow_config shadow_model prompt_tuning_init_state_dict_path tokenizer_kwargs".split()
 )
 FILE_LISTS = ("configuration_files", "fast_tokenizer_files")
-PLAIN = re.compile(r"\w[\w.-]*")  # a name that leads nowhere
+PLAIN = re.compile(r"\w[\w.-]*")
 ORIGIN = re.compile(r"(^|_)name_or_path$|^model_name$")  # an adapter's base passes the gate when it is loaded
 TABLE = re.compile(r"^(id2label|label2id|added_tokens_decoder)$")  # large, and without sizes
 REPEATED = re.compile(r"(layers?|blocks?|depths?|stages?|groups|experts?|repeats?|levels)$")
@@ -199,9 +198,8 @@ def code_of(name: str, hub: Mapping[str, Any] | None = None) -> list[str]:
         path = find(file)
         for key, _, value in _walk(_config(path)) if path is not None else ():
             if key == CODE:
-                listed = value.values() if isinstance(value, dict) else [value]
-                flat = (part for one in listed for part in (one if isinstance(one, list) else [one]))
-                found |= {part: None for part in flat if isinstance(part, str)}
+                named = (name for part in _parts(value) for name in _parts(part))
+                found |= {name: None for name in named if isinstance(name, str)}
     return list(found)
 
 
@@ -297,40 +295,44 @@ def _expected(key: str, owner: dict[str, Any], value: Any) -> str | None:
     """What was expected in place of a value that leads a library elsewhere; None if it may stay."""
     if value is None or value is False or value == {} or value == [] or value == "":
         return None
+    fits: Any = True
+    expected = ""
     if key == "transformers_weights":
-        fits = isinstance(value, str) and PLAIN.fullmatch(value) and value.endswith((SUFFIX, INDEX))
-        return None if fits else f"a {SUFFIX} file in the folder"
-    if key in FILE_LISTS:
-        named = value if isinstance(value, list) else [value]
-        return None if all(isinstance(each, str) and PLAIN.fullmatch(each) for each in named) else "files in the folder"
-    if key in FETCHES:
-        return "nothing, since it would fetch or run something else"
-    if IMPLEMENTATION.match(key):
-        named = value.values() if isinstance(value, dict) else [value]
-        known = all(each is None or each in IMPLEMENTATIONS or _has_flash(each) for each in named)
-        return None if known else f"one of {', '.join(IMPLEMENTATIONS)}; a kernel of the Hub would be code"
-    if key == "backbone" and isinstance(value, str):
-        fits = owner.get("use_timm_backbone") and PLAIN.fullmatch(value)
-        return None if fits else "a backbone described in `backbone_config`, not another repo"
-    if key == "architecture" and isinstance(value, str):
-        return None if PLAIN.fullmatch(value) else "the name of an architecture, not another repo"
-    if key == "quantization_config":
-        method = value.get("quant_method", "bitsandbytes") if isinstance(value, dict) else value
-        return None if method == "bitsandbytes" else "one of bitsandbytes, the only library that is supported"
-    if key == "chat_template" and not isinstance(value, str):
-        named = (
-            list(value)
-            if isinstance(value, dict)
-            else [each.get("name") if isinstance(each, dict) else each for each in value]
-        )
-        return (
-            None
-            if all(isinstance(each, str) and PLAIN.fullmatch(each) for each in named)
-            else "plain names of templates"
-        )
-    if key == "peft_type":
-        return "a kind that needs no other adapters" if str(value).upper() == "XLORA" else None
-    return None
+        fits, expected = _is_plain(value) and value.endswith((SUFFIX, INDEX)), f"a {SUFFIX} file in the folder"
+    elif key in FILE_LISTS:
+        fits, expected = all(map(_is_plain, _parts(value))), "files in the folder"
+    elif key in FETCHES:
+        fits, expected = False, "nothing, since it would fetch or run something else"
+    elif IMPLEMENTATION.match(key):
+        fits = all(each is None or each in IMPLEMENTATIONS or _has_flash(each) for each in _parts(value))
+        expected = f"one of {', '.join(IMPLEMENTATIONS)}; a kernel of the Hub would be code"
+    elif key == "backbone" and isinstance(value, str):
+        fits = owner.get("use_timm_backbone") and _is_plain(value)
+        expected = "a backbone described in `backbone_config`, not another repo"
+    elif key == "architecture" and isinstance(value, str):
+        fits, expected = _is_plain(value), "the name of an architecture, not another repo"
+    elif key == "quantization_config":
+        fits = isinstance(value, dict) and value.get("quant_method", "bitsandbytes") == "bitsandbytes"
+        expected = "one of bitsandbytes, the only library that is supported"
+    elif key == "chat_template" and not isinstance(value, str):
+        named = list(value) if isinstance(value, dict) else _parts(value)
+        fits = all(_is_plain(each.get("name") if isinstance(each, dict) else each) for each in named)
+        expected = "plain names of templates"
+    elif key == "peft_type":
+        fits, expected = str(value).upper() != "XLORA", "a kind that needs no other adapters"
+    return None if fits else expected
+
+
+def _parts(value: Any) -> list[Any]:
+    """The values of an object, the entries of a list, or the value alone."""
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else [value]
+
+
+def _is_plain(value: Any) -> bool:
+    """True for a name that leads nowhere."""
+    return isinstance(value, str) and PLAIN.fullmatch(value) is not None
 
 
 def _has_flash(implementation: Any) -> bool:
@@ -386,7 +388,7 @@ def _check_sizes(where: str, values: dict[str, Any], stored: Stored) -> bool:
 
 def _check_reduction(where: str, value: Any) -> None:
     """Raises ValueError for a bottleneck that is far wider than its encoder."""
-    for number in value.values() if isinstance(value, dict) else [value]:
+    for number in _parts(value):
         if isinstance(number, (int, float)) and not number >= LEAST_REDUCTION:
             raise ValueError(
                 f"{where}: `reduction_factor` is {reprlib.repr(number)}; expected at least {LEAST_REDUCTION}. Was it "
@@ -416,9 +418,9 @@ def _indexed(name: str, index: str, find: Callable[[str], Path | None]) -> list[
     path = find(index)
     assert path is not None, "it was found"
     listed = _config(path).get("weight_map")
-    files = dict.fromkeys(listed.values() if isinstance(listed, dict) else [listed])
+    files = dict.fromkeys(file if isinstance(file, str) else repr(file) for file in _parts(listed))
     for file in files:
-        if not isinstance(file, str) or not PLAIN.fullmatch(file) or not file.endswith(SUFFIX):
+        if not _is_plain(file) or not file.endswith(SUFFIX):
             raise ValueError(
                 f"{name}: {index} names {file!r}; expected .safetensors files beside it. Save the weights again with "
                 "save_pretrained."
@@ -449,7 +451,7 @@ def _stored(files: list[str], find: Callable[[str], Path | None]) -> Stored:
         assert path is not None, "it was found"
         try:
             shapes += _shapes(path)
-        except (ValueError, TypeError, KeyError, AttributeError, struct.error, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ValueError(
                 f"{path.parent}: its weights are not readable as safetensors: {file}: {error}. Is the file whole, or a "
                 "pointer of Git LFS (git lfs pull)?"
@@ -461,9 +463,10 @@ def _stored(files: list[str], find: Callable[[str], Path | None]) -> Stored:
 def _shapes(path: Path) -> list[list[int]]:
     """The shapes of the tensors in a safetensors file."""
     with path.open("rb") as file:
-        (size,) = struct.unpack("<Q", file.read(8))
-        if size > min(MOST_BYTES, path.stat().st_size):
-            raise ValueError("header too large")
+        start = file.read(8)
+        size = int.from_bytes(start, "little")
+        if len(start) < 8 or size > min(MOST_BYTES, path.stat().st_size):
+            raise ValueError("the header is cut off or too large")
         header = json.loads(file.read(size))
     found = [entry["shape"] for key, entry in header.items() if key != "__metadata__"]
     if any(type(side) is not int or side < 0 for shape in found for side in shape):

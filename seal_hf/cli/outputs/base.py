@@ -117,8 +117,10 @@ class OutputKind(ABC):
             )
         if with_loss_net and options.dtype != "float32":
             raise ValueError(f"`energy` is True and `dtype` {options.dtype}, but loss-nets run in float32.")
-        dtype = getattr(torch, options.dtype)
-        model = self.model_class.from_pretrained(options.model, with_loss_net=with_loss_net, dtype=dtype, **self.hub)
+        dtype, code = getattr(torch, options.dtype), {"trust_remote_code": options.trust_remote_code}
+        model = self.model_class.from_pretrained(
+            options.model, with_loss_net=with_loss_net, dtype=dtype, **self.hub, **code
+        )
         check_trained(model, options.model)
         if options.max_length is not None:
             model.config.inputs = {**(getattr(model.config, "inputs", None) or {}), "max_length": options.max_length}

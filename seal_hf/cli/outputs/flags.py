@@ -70,7 +70,7 @@ def add_common(flags: Flags) -> None:
 
 def add_reading(flags: Flags) -> None:
     """How a model is loaded, reads its inputs and decides."""
-    flags.flag("revision", help="branch, tag or commit of a Hub id")
+    add_origin(flags)
     flags.flag(
         "decoder", help="decoder in place of the stored one; for label sets and masks of two classes, also a threshold"
     )
@@ -94,6 +94,12 @@ def add_reading(flags: Flags) -> None:
     flags.flag(
         "word_column", TAGS, help="column of the words, counted from 0, or JSON field; makes a .txt a file of columns"
     )
+
+
+def add_origin(flags: Flags) -> None:
+    """Which version of a model is loaded, and whether its code runs."""
+    flags.flag("revision", help="branch, tag or commit of a Hub id")
+    flags.flag("trust_remote_code", type=bool, help="run the model's own code; on the Hub it needs --revision")
 
 
 def add_predict(flags: Flags) -> None:

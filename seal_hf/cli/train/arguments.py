@@ -10,8 +10,20 @@ from transformers import TrainerCallback
 
 from ...models.saved import find_loss_net
 from ...training.arguments import CROSS_ENTROPY
-from ...utils.messages import printable
+from ...utils.messages import check_owner, printable
 from ..programs import early_stopping
+
+
+@dataclass(kw_only=True)
+class OriginArguments:
+    """How a pretrained or saved model is read."""
+
+    revision: str | None = field(
+        default=None, metadata={"help": "Branch, tag or commit of a model on the Hub; default: its main branch."}
+    )
+    trust_remote_code: bool = field(
+        default=False, metadata={"help": "Run the model's own code. On the Hub it needs the --revision you have read."}
+    )
 
 
 @dataclass
@@ -57,8 +69,21 @@ class Arguments(NamedTuple):
         """Options of `for_data` on the loss-net. A run with cross-entropy trains none, so it says nothing of a fresh
         one."""
         name, options = self.nets.model_name_or_path, {"loss_net_encoder": self.training.loss_net_encoder}
-        quiet = name is not None and self.training.energy_loss == CROSS_ENTROPY and not _has_loss_net(name)
+        hub = {} if self.nets.revision is None else {"revision": self.nets.revision}
+        quiet = name is not None and self.training.energy_loss == CROSS_ENTROPY and not _has_loss_net(name, hub)
         return options | ({"fresh_loss_net": True} if quiet else {})
+
+    def origin(self, name: str | None) -> dict[str, Any]:
+        """Options of `from_pretrained` for the model `name`, a folder or Hub id: its revision, and whether its own code
+        runs.
+
+        Raises:
+            ValueError: there is no such model, but one of these flags is given.
+        """
+        options = {"revision": self.nets.revision, "trust_remote_code": self.nets.trust_remote_code or None}
+        if name is None:
+            check_owner(options, "a pretrained or saved model", "the nets are fresh")
+        return {option: value for option, value in options.items() if value is not None}
 
     def value(self, name: str) -> Any:
         """The value of the argument `name`."""
@@ -79,9 +104,9 @@ class Arguments(NamedTuple):
         return next(part for part in (self.data, self.nets, self.run, self.training) if hasattr(part, name))
 
 
-def _has_loss_net(name: str) -> bool:
+def _has_loss_net(name: str, hub: dict[str, Any]) -> bool:
     """True if a loss-net is saved in a folder or repo, or if that cannot be read: its loader says why."""
     try:
-        return find_loss_net(name, {}) is not None
+        return find_loss_net(name, hub) is not None
     except Exception:  # the Hub raises many kinds
         return True

@@ -22,7 +22,7 @@ from ...training.energy_arguments import EnergyTrainingArguments
 from ...training.energy_trainer import EnergyTrainer
 from ...utils.messages import check_owner
 from ..tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, TEXT_RATE, Space
-from .arguments import Arguments, RunArguments
+from .arguments import Arguments, OriginArguments, RunArguments
 from .program import Prepared, Program
 from .texts import check_read_as, say_what_is_longer, text_rows_of
 
@@ -30,7 +30,7 @@ logger = logging.get_logger(__name__)
 
 
 @dataclass
-class ModelArguments:
+class ModelArguments(OriginArguments):
     """The energy network, and the task-net it may start from."""
 
     task_net_path: str | None = field(
@@ -75,9 +75,11 @@ def ranges(arguments: Arguments) -> Space:
     return ENERGY_RATES if arguments.nets.task_net_path is not None else {**ENERGY_RATES, "dropout": DROPOUT_RANGE}
 
 
-def build(data: MultiLabelData, nets: ModelArguments) -> SealForMultiLabel:
+def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     """Both nets; the energy network is the loss-net."""
+    nets = arguments.nets
     options, path = {name: getattr(nets, name) for name in ("energy", "global_size")}, nets.task_net_path
+    options |= arguments.origin(path or nets.model_name_or_path)
     if data.kind == "features":
         check_owner({"max_length": nets.max_length}, "texts", f"{data.name!r} is feature data")
     if path is None:
@@ -103,13 +105,13 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
         )
     check_read_as(data, "features" if reads_features(arguments.data) else "text")
     check_labels_differ(data)
-    model = build(data, nets)
+    model = build(data, arguments)
     tokenizer: Any = None
     prepare: Any = TensorRows
     if data.kind == "text":
         name = nets.task_net_path or nets.model_name_or_path
         assert name is not None  # else texts are refused above
-        tokenizer = load_tokenizer(name)
+        tokenizer = load_tokenizer(name, **arguments.origin(name))
         prepare = text_rows_of(tokenizer, model.config, nets.max_length, arguments.say)
     splits = {"train": data.train, "eval": data.validation, "test": data.test}
     rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}

@@ -16,19 +16,20 @@ from ...nets.cnn import cnn_image_processor
 LARGEST = 64  # side in pixels of images for the convolutional net, unless another is asked for
 
 
-def processor_of(data: MultiLabelData, model_name_or_path: str | None, image_size: int | None) -> Any:
+def processor_of(data: MultiLabelData, model_name_or_path: str | None, image_size: int | None, **origin: Any) -> Any:
     """The image processor of a pretrained model, or one for the convolutional net.
 
     Args:
         image_size: side in pixels of the square to which it resizes; default: as it is, and for the convolutional net
             the size of the first image, or 64 if that is larger.
+        origin: `revision` and `trust_remote_code`, as for [`load_image_processor`].
 
     Raises:
         ValueError: there is no image processor.
     """
     asked = None if image_size is None else (image_size, image_size)
     if model_name_or_path is not None:
-        processor = load_image_processor(model_name_or_path)
+        processor = load_image_processor(model_name_or_path, **origin)
         return processor if asked is None else resize_to(processor, asked)
     width, height = data.train[0][IMAGE].size
     return cnn_image_processor(asked or ((height, width) if max(height, width) <= LARGEST else (LARGEST, LARGEST)))

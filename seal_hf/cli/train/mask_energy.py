@@ -17,12 +17,12 @@ from ...training.energy_arguments import EnergyTrainingArguments
 from ...training.energy_trainer import MaskEnergyTrainer
 from ...utils.gate import load_net
 from ..tuning.ranges import ENERGY_RATES
-from .arguments import Arguments, RunArguments
+from .arguments import Arguments, OriginArguments, RunArguments
 from .program import Prepared, Program
 
 
 @dataclass
-class ModelArguments:
+class ModelArguments(OriginArguments):
     """The crops, and the task-net that inference may start from."""
 
     task_net_path: str | None = field(
@@ -48,8 +48,8 @@ def make_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
         for side in data.image_size:
             crop_offsets(side, crop, offsets)  # ValueError if they do not fit
     network = SealForSegmentation.for_data(data, energy_options={"width": nets.width}).loss_net
-    path = nets.task_net_path
-    processor = load_image_processor(path) if path else fcn_image_processor()
+    path, origin = nets.task_net_path, arguments.origin(nets.task_net_path)
+    processor = load_image_processor(path, **origin) if path else fcn_image_processor()
     scaling = pixel_scaling(processor)
     seed = training.seed if training.data_seed is None else training.data_seed
     rows = MaskRows(data.train, crop, seed, **scaling)
@@ -61,7 +61,7 @@ def make_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
         training,
         train_dataset=rows,
         eval_dataset=splits["eval"],
-        task_net=load_net(AutoModelForSemanticSegmentation, path) if path else None,
+        task_net=load_net(AutoModelForSemanticSegmentation, path, **origin) if path else None,
         compute_metrics=mask_compute_metrics,
         callbacks=arguments.callbacks,
         processing_class=processor,

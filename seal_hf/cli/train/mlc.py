@@ -34,14 +34,14 @@ from ...training.frozen import FEATURE_FOLDER
 from ...utils.messages import check_owner
 from ...utils.options import check_value
 from ..tuning.ranges import DROPOUT_RANGE, RATE, TEXT_RATE, Space
-from .arguments import Arguments, RunArguments
+from .arguments import Arguments, OriginArguments, RunArguments
 from .images import image_rows_of, processor_of
 from .program import Prepared, Program, card_facts, labelled_rows
 from .texts import MAX_LENGTH, check_read_as, say_what_is_longer, text_rows_of
 
 
 @dataclass
-class ModelArguments:
+class ModelArguments(OriginArguments):
     """The two nets."""
 
     model_name_or_path: str | None = field(
@@ -95,11 +95,12 @@ FIRST_TOKEN = (
 SMALL_NETS = {"features": DROPOUT, "images": CNN_DROPOUT}  # kind of data -> dropout of the net without a pretrained one
 
 
-def kind(data: Namespace | DataArguments, model_name_or_path: str | None) -> str:
+def kind(data: Namespace | DataArguments, nets: Any) -> str:
     """`features`, `text` or `images`. What a Hub id holds is judged by the model."""
     found = kind_of(data.dataset, data.data_dir, data.text_column, data.image_column)
-    if found == "text" and data.text_column is None and model_name_or_path is not None and is_hub_id(data):
-        return "images" if is_of_images(model_name_or_path, {}) else found
+    name, revision = nets.model_name_or_path, getattr(nets, "revision", None)
+    if found == "text" and data.text_column is None and name is not None and is_hub_id(data):
+        return "images" if is_of_images(name, {} if revision is None else {"revision": revision}) else found
     return found
 
 
@@ -110,13 +111,13 @@ def is_hub_id(data: Namespace | DataArguments) -> bool:
 
 def kind_of_run(arguments: Arguments) -> str:
     """As [`kind`], of parsed arguments."""
-    return kind(arguments.data, arguments.nets.model_name_or_path)
+    return kind(arguments.data, arguments.nets)
 
 
 def recipe(given: Namespace) -> str:
     """The packaged recipe for features, for texts, also with a frozen encoder, or for images, by a small CNN or a
     pretrained model."""
-    found = kind(given, given.model_name_or_path)
+    found = kind(given, given)
     if found == "text" and given.freeze_encoder:
         return "text_frozen"
     return "images_pretrained" if found == "images" and given.model_name_or_path is not None else found
@@ -157,7 +158,8 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     if len(data.label_names) < (least := training.sparse_labels_from):
         cut = {name: getattr(training, name) for name in CUTS if name in arguments.given}
         check_owner(cut, f"{least} labels or more (--sparse_labels_from)", f"{data.name!r} has {len(data.label_names)}")
-    options = {name: getattr(nets, name) for name in NETS} | arguments.loss_net
+    origin = arguments.origin(nets.model_name_or_path)
+    options = {name: getattr(nets, name) for name in NETS} | arguments.loss_net | origin
     if nets.long_texts == "windows":
         options["window_size"] = MAX_LENGTH if nets.max_length is None else nets.max_length
     model = SealForMultiLabel.for_data(data, nets.model_name_or_path, long_texts=nets.long_texts, **options)
@@ -200,12 +202,13 @@ def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = lab
     callbacks = arguments.callbacks
     if data.kind == "text":
         assert nets.model_name_or_path is not None  # else texts are refused above
-        processor = load_tokenizer(nets.model_name_or_path)
+        processor = load_tokenizer(nets.model_name_or_path, **arguments.origin(nets.model_name_or_path))
         prepare = text_rows_of(processor, model.config, nets.max_length, arguments.say)
         if could_read_more(model.task_net, data, arguments):
             arguments.say(FIRST_TOKEN)
     elif data.kind == "images":
-        processor = processor_of(data, nets.model_name_or_path, nets.image_size)
+        origin = arguments.origin(nets.model_name_or_path)
+        processor = processor_of(data, nets.model_name_or_path, nets.image_size, **origin)
         seed = arguments.training.data_seed
         seed = arguments.training.seed if seed is None else seed
         prepare_train, prepare = image_rows_of(processor, nets.augmentation or "flip_crop", seed)

@@ -39,7 +39,12 @@ from ..tuning.tune import Tuning
 from .arguments import Arguments
 
 SHARED = {"logging_steps": 0.05}  # of the packaged recipes: twenty lines, and points of the curves in the report
-NO_SETTINGS = ("dataset", "data_dir", "picture")  # arguments of data and nets that do not change what a run learns
+NO_SETTINGS = (
+    "dataset",
+    "data_dir",
+    "picture",
+    "trust_remote_code",
+)  # arguments of data and nets that do not change what a run learns
 
 
 class Prepared(NamedTuple):

@@ -20,14 +20,14 @@ from ...training.checks import check_was_trained
 from ...utils.messages import did_you_mean
 from ..recipes import read_recipe, recipe_named
 from . import label_rewards, mask_rewards, taggers
-from .arguments import Arguments, RunArguments
+from .arguments import Arguments, OriginArguments, RunArguments
 from .program import Prepared, Program
 from .rules import RuleArguments, report_reward, rewarded_rows
 from .taggers import kind, prepared, ranges, rows_of_splits, tagger
 
 
 @dataclass
-class RewardArguments(RuleArguments):
+class RewardArguments(RuleArguments, OriginArguments):
     """The reward, and the two nets."""
 
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})

@@ -21,14 +21,14 @@ from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
 from ..tuning.ranges import RATE, TEXT_RATE, Space
-from .arguments import Arguments, RunArguments
+from .arguments import Arguments, OriginArguments, RunArguments
 from .program import Prepared, Program, card_facts, labelled_rows
 
 PRETRAINED = "pretrained"  # a model, among the kinds of data
 
 
 @dataclass
-class ModelArguments:
+class ModelArguments(OriginArguments):
     """The nets, and their training crops."""
 
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face model; default: an FCN."})
@@ -70,8 +70,9 @@ def build(data: SegmentationData, arguments: Arguments) -> tuple[SealForSegmenta
     nets, training = arguments.nets, arguments.training
     crop = CROP_SIZE if nets.crop_size is None else nets.crop_size or None
     name = nets.model_name_or_path
-    model = SealForSegmentation.for_data(data, name, crop_size=crop, **arguments.loss_net)
-    processor = fcn_image_processor() if name is None else load_image_processor(name)
+    origin = arguments.origin(name)
+    model = SealForSegmentation.for_data(data, name, crop_size=crop, **arguments.loss_net, **origin)
+    processor = fcn_image_processor() if name is None else load_image_processor(name, **origin)
     resize_to(processor, data.image_size)
     if hasattr(processor, "do_reduce_labels"):
         processor.do_reduce_labels = arguments.data.reduce_labels

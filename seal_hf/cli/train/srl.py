@@ -9,14 +9,13 @@ from ...adapters import METHODS, QUANTIZATIONS
 from ...data import TagSequenceData, load_srl
 from ...data.tensors.words import PREDICATE_MARKERS
 from ...energies import energies_of
-from ...models import is_bilstm
 from ...reports import print_notes
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
 from ..tuning.ranges import TEXT_RATE
-from .arguments import Arguments, RunArguments
+from .arguments import Arguments, OriginArguments, RunArguments
 from .program import Prepared, Program, labelled_rows
-from .taggers import close, encoder_tagger, prepared, rows_of_splits
+from .taggers import close, encoder_tagger, has_bilstm, prepared, rows_of_splits
 
 
 @dataclass
@@ -31,7 +30,7 @@ class RoleDataArguments:
 
 
 @dataclass
-class RoleArguments:
+class RoleArguments(OriginArguments):
     """The two nets, and what they read."""
 
     model_name_or_path: str = field(metadata={"help": "Hugging Face encoder or token classifier."})
@@ -63,7 +62,7 @@ ARGUMENTS = (RoleDataArguments, RoleArguments, RunArguments, SealTrainingArgumen
 def settle(arguments: Arguments) -> None:
     """Raises ValueError for a BiLSTM."""
     nets = arguments.nets
-    if is_bilstm(nets.model_name_or_path):
+    if has_bilstm(nets):
         raise ValueError(f"{nets.model_name_or_path} holds a BiLSTM; this program needs a Hugging Face encoder.")
 
 

@@ -42,7 +42,8 @@ class Tagger(NamedTuple):
 
 def has_bilstm(nets: Any) -> bool:
     """True if the task-net is a BiLSTM, fresh or saved; False for a Hugging Face encoder."""
-    return nets.model_name_or_path is None or is_bilstm(nets.model_name_or_path)
+    name, revision = nets.model_name_or_path, getattr(nets, "revision", None)
+    return name is None or is_bilstm(name, **({} if revision is None else {"revision": revision}))
 
 
 def kind(given: Namespace) -> str:
@@ -84,7 +85,7 @@ def encoder_tagger(
     if training.task_loss == "crf" and training.crf_learning_rate is None:
         training.crf_learning_rate = CRF_RATE
     model = SealForTokenClassification.for_data(data, name, **net_options(arguments, options))
-    tokenizer = load_tokenizer(name, add_prefix_space=True)
+    tokenizer = load_tokenizer(name, add_prefix_space=True, **arguments.origin(name))
     most, asked = most_tokens(tokenizer, model.config), cuts.get("max_length")
     if most is not None and asked is not None and asked > most:
         arguments.say(TOO_LONG.format(asked=asked, most=most))
@@ -107,7 +108,7 @@ def bilstm_tagger(
     """
     name, asked = arguments.nets.model_name_or_path, net_options(arguments, options)
     if name is not None:
-        vocabulary = Vocabulary.from_pretrained(name, asked=words)
+        vocabulary = Vocabulary.from_pretrained(name, asked=words, **arguments.origin(name))
         model = SealForTokenClassification.for_data(data, name, **asked)
     else:
         vectors = load_word_vectors(words["word_vectors"]) if words["word_vectors"] else None
@@ -120,6 +121,7 @@ def net_options(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
     """Options for `for_data`: the nets' arguments with these names, and those that the training arguments imply."""
     nets, training = arguments.nets, arguments.training
     options = {name: getattr(nets, name) for name in names} | arguments.loss_net
+    options |= arguments.origin(nets.model_name_or_path)
     gamma = getattr(nets, "language_model_weight", 1.0)
     if nets.energy == "chain_ge_c":
         options["energy_options"] = {"language_model_weight": gamma}

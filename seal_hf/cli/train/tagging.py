@@ -13,13 +13,13 @@ from ...reports import print_notes
 from ...saving import take_loss_net
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
-from .arguments import Arguments, RunArguments
+from .arguments import Arguments, OriginArguments, RunArguments
 from .program import Prepared, Program, labelled_rows
 from .taggers import close, kind, prepared, ranges, rows_of_splits, tagger
 
 
 @dataclass
-class TaggerArguments:
+class TaggerArguments(OriginArguments):
     """The two nets."""
 
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})

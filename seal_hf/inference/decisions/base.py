@@ -198,5 +198,6 @@ def as_threshold(decoder: str | float | None) -> float | None:
     except OverflowError:  # a whole number that no float holds
         value = math.inf
     if not 0 <= value <= 1:
-        raise ValueError(f"`decoder` is {reprlib.repr(decoder)}; a threshold must be a probability, from 0 to 1.")
+        said = decoder if isinstance(decoder, str) else reprlib.repr(decoder)
+        raise ValueError(f"`decoder` is {said}; a threshold must be a probability, from 0 to 1.")
     return value
