@@ -164,8 +164,11 @@ def one_seed(train: Rows, validation: Rows, test: Rows, seed: int) -> dict[str, 
 
 def splits(name: str, data_dir: str | None, encoder: str, folder: Path, most: int) -> list[Rows]:
     """The features of the first training rows, and of validation and test rows."""
-    data, tokenizer = load_multilabel(name, data_dir=data_dir), AutoTokenizer.from_pretrained(encoder)
-    net, found = AutoModel.from_pretrained(encoder), []
+    data, tokenizer = (
+        load_multilabel(name, data_dir=data_dir),
+        AutoTokenizer.from_pretrained(encoder, trust_remote_code=False),
+    )
+    net, found = AutoModel.from_pretrained(encoder, trust_remote_code=False), []
     for part in (data.train.select(range(min(most, len(data.train)))), data.validation, data.test):
         rows = tokenize(part, tokenizer, max_length=128)
         x = cached_features(net, rows, folder)

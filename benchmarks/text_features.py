@@ -31,7 +31,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--max_train_rows", type=int, default=2000)
     options = parser.parse_args(argv)
     data = load_multilabel(options.dataset, data_dir=options.data_dir)
-    tokenizer, encoder = AutoTokenizer.from_pretrained(options.encoder), AutoModel.from_pretrained(options.encoder)
+    tokenizer = AutoTokenizer.from_pretrained(options.encoder, trust_remote_code=False)
+    encoder = AutoModel.from_pretrained(options.encoder, trust_remote_code=False)
     train = data.train.select(range(min(options.max_train_rows, len(data.train))))
     options.output_dir.mkdir(parents=True, exist_ok=True)
     for name, rows in {"train": train, "validation": data.validation, "test": data.test}.items():

@@ -194,6 +194,7 @@ def test_so_many_offsets_are_evenly_spaced_and_cover_every_pixel(count):
     steps = np.diff(offsets)
     assert (offsets[0], offsets[-1], len(offsets)) == (0, 76, max(count, 5))
     assert steps.max() - steps.min() <= 1 and steps.max() <= 24
+    assert crop_offsets(32, 24, 10**9) == [*range(9)]  # as many as there are places
     assert crop_offsets(32, 24, 1) == [0, 8] and crop_offsets(32, 24, [0, 3, 8]) == [0, 3, 8]
 
 

@@ -284,6 +284,12 @@ def test_the_base_of_an_adapter_is_no_adapter(whole, tmp_path):
         SealForMultiLabel.from_pretrained(tmp_path / "two", with_loss_net=False)
 
 
+@pytest.mark.parametrize("flag", ["--hidden_size", "--num_layers", "--global_size", "--adapter_rank"])
+def test_a_fresh_net_has_bounds_too(flag, tmp_path):
+    with pytest.raises(ValueError, match=f"`{flag[2:]}` is 100000000; it must be .* at most 1"):
+        mlc.main(["--dataset", "digits", "--output_dir", str(tmp_path), flag, str(10**8)])
+
+
 @pytest.mark.parametrize("how", ["pickle alone", "index", "link"])
 def test_a_checkpoint_without_its_own_safetensors_is_not_resumed(how, tmp_path):
     rows = {"train_dataset": tiny_features(8)}

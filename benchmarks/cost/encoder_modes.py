@@ -81,7 +81,8 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
         model = SealForMultiLabel.from_pretrained(options.model_name_or_path, num_labels=LABELS, **nets)
     else:
         data = load_multilabel(options.dataset, data_dir=options.data_dir, max_train_rows=number)
-        rows = tokenize(data.train, AutoTokenizer.from_pretrained(options.model_name_or_path), max_length=TOKENS)
+        tokenizer = AutoTokenizer.from_pretrained(options.model_name_or_path, trust_remote_code=False)
+        rows = tokenize(data.train, tokenizer, max_length=TOKENS)
         before = peak_bytes()
         torch.manual_seed(0)
         model = SealForMultiLabel.for_data(data, options.model_name_or_path, **nets)

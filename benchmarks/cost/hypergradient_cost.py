@@ -47,7 +47,8 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     method, terms, product, parameters = VARIANTS[options.variant]
     data = load_multilabel(options.dataset, data_dir=options.data_dir, max_train_rows=options.batch * 200)
     if options.model_name_or_path:
-        rows = tokenize(data.train, AutoTokenizer.from_pretrained(options.model_name_or_path), max_length=64)
+        tokenizer = AutoTokenizer.from_pretrained(options.model_name_or_path, trust_remote_code=False)
+        rows = tokenize(data.train, tokenizer, max_length=64)
     else:
         rows = TensorRows(data.train)
     before = peak_bytes()

@@ -198,7 +198,7 @@ def crop_offsets(length: int, size: int, offsets: Sequence[int] | int | None = N
     if offsets is None:
         offsets = CROP_OFFSETS if _fit(CROP_OFFSETS, length, size) else len(CROP_OFFSETS)
     if isinstance(offsets, int):
-        count = max(offsets, -(-length // size))
+        count = min(max(offsets, -(-length // size)), length - size + 1)
         return sorted(set(np.linspace(0, length - size, count).round().astype(int).tolist()))
     if not _fit(offsets, length, size):
         raise ValueError(
