@@ -254,6 +254,17 @@ def status_of_a_fork(program):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def test_a_long_message_of_several_lines_is_one_line_without_its_middle(monkeypatch, capsys):
+    def main():
+        raise ValueError("first\r\n  second\n\nthird" + "x" * 5000 + " and what to do.\n")
+
+    stubbed(monkeypatch, main)
+    assert run(monkeypatch, "predict") == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and len(said) < 1100
+    assert said.startswith("seal-hf predict: first second thirdxxx") and said.endswith("xxx and what to do.\n")
+
+
 def test_ctrl_c_ends_a_program_with_one_line(monkeypatch, capsys):
     stubbed(monkeypatch, lambda: signal.raise_signal(signal.SIGINT))
     assert run(monkeypatch, "predict") == INTERRUPTED == 128 + signal.SIGINT
@@ -354,7 +365,7 @@ def test_a_message_cannot_change_the_terminal(monkeypatch, capsys):
 
     monkeypatch.setattr("seal_hf.cli.predict.main", refused)
     assert run(monkeypatch, "predict") == 1
-    assert capsys.readouterr().err == "seal-hf predict: no label \\x1b[2Jna\u00efve\\x0d, but\ttwo\nlines\n"
+    assert capsys.readouterr().err == "seal-hf predict: no label \\x1b[2Jna\u00efve\\x0d, but\ttwo lines\n"
 
 
 def test_accelerate_launches_the_command_in_two_processes(tmp_path):

@@ -1,5 +1,8 @@
 """Images of files, folders and .npz files: what was written is read back, one at a time; mistakes are named."""
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -73,6 +76,12 @@ def test_damaged_files_are_refused(tmp_path):
     file.write_bytes(whole_bytes[:2000] + bytes(500) + whole_bytes[2500:])
     with pytest.raises(DataError, match="a.npz: 'images' is not readable"):
         list(StoredArray(file, "images"))
+    stored = io.BytesIO()
+    np.save(stored, np.zeros((9, 50, 50), np.uint8))
+    with zipfile.ZipFile(file, "w") as archive:  # rows that are not there
+        archive.writestr("images.npy", stored.getvalue().replace(b"(9, 50, 50)", b"(9999999,2)"))
+    with pytest.raises(DataError, match=r"its header says \(9999999, 2\), 20000126 bytes, but there are 22628"):
+        StoredArray(file, "images")
     file.write_bytes(whole_bytes[:2000])
     with pytest.raises(DataError, match="a.npz: 'images' is not readable"):
         StoredArray(file, "images")

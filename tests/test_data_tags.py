@@ -440,6 +440,14 @@ def test_gold_that_train_lacks_is_counted(tmp_path):
     assert counts == {"B-Y": 2, "I-Y": 1}
 
 
+@pytest.mark.parametrize("typo", ["b-LOC", "B_LOC"])
+def test_tags_that_break_the_scheme_of_the_others_are_refused_with_their_file(tmp_path, typo):
+    (tmp_path / "x.conll").write_text("".join(SENTENCE.replace("B-LOC", typo) + SENTENCE for _ in range(12)))
+    named = rf"x.conll: most of the 4 tags .* these are not: {typo}\. .*sentence 1 of"
+    with pytest.raises(DataError, match=named):
+        load_tags(str(tmp_path / "x.conll"))
+
+
 def test_types_in_two_spellings_are_named(tmp_path):
     for split in ("train", "dev"):
         (tmp_path / f"{split}.conll").write_text(SENTENCE + "Rome\tB-Loc\n")

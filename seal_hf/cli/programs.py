@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..utils.messages import guard_errors, printable
+from ..utils.messages import guard_errors, one_line
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback, TrainingArguments
@@ -74,7 +74,7 @@ def run_program(main: Callable[[], object]) -> None:
             elif not arrived:
                 raise
             if not arrived and status != UNREAD:
-                _say(printable(error))
+                _say(one_line(error))
         if arrived:  # whatever error it led to, such as that of a worker that got the same signal
             status = 128 + arrived[0]
             _say(f"terminated by {signal.Signals(arrived[0]).name}.", once=True)

@@ -3,6 +3,7 @@ cannot read."""
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import numpy as np
 
 from .common import DataError, id_column
 
+DAMAGED = (arff.ArffException, csv.Error, ValueError)  # errors from a damaged file
 TRUE, FALSE = {"yes", "true", "y", "t", "1"}, {"no", "false", "n", "f", "0"}
 IDENTIFIER_SHARE = 0.9  # an attribute with this share of distinct values is a name, not a feature
 QUOTED = r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\""
@@ -90,7 +92,7 @@ class ArffFile:
         try:
             for row in self._parsed(lines(), sparse)["data"]:
                 yield taken[0], row
-        except (arff.ArffException, ValueError) as error:
+        except DAMAGED as error:
             raise self._unreadable(error, *taken) from error
         if not taken:
             raise DataError(f"{self.path}: no rows after @data. The file ends early.")
@@ -134,7 +136,7 @@ class ArffFile:
         kind = arff.LOD_GEN if sparse else arff.DENSE_GEN
         try:
             return arff.ArffDecoder().decode(chain(self._plain_header, lines), return_type=kind)
-        except (arff.ArffException, ValueError) as error:
+        except DAMAGED as error:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception, number: int | None = None) -> Exception:

@@ -23,6 +23,7 @@ from .given import Tables, from_hub, in_memory, is_stored, split_of, stored
 from .hygiene import keys_of, repeat_notes
 from .image_files import mask_values, paired_files, pixels
 from .image_tables import check_files
+from .inputs.stored_arrays import reason
 from .mask_reader import MaskReader, SegmentationSplit
 from .mask_values import BINARY, MaskValues, given_names, names_beside, names_on_hub
 from .stratified import complete_splits
@@ -248,7 +249,7 @@ def _read_npz(file: Path, reader: MaskReader) -> SegmentationSplit:
         raise
     except Exception as error:  # a broken archive, or objects, which would need unpickling
         raise DataError(
-            f"{file}: not readable as arrays: {error}. Save it with np.savez(file, images=..., masks=...)."
+            f"{file}: not readable as arrays: {reason(error)}. Save it with np.savez(file, images=..., masks=...)."
         ) from error
     if not images.ndim or not masks.ndim:
         raise DataError(

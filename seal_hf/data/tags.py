@@ -213,7 +213,7 @@ def build(
                 f"{_columns(splits['train'])} as in train."
             )
     splits = {split: _without_empty(rows, split, notes) for split, rows in splits.items()}
-    scheme = _convert_all(splits, scheme, notes)
+    scheme = _convert_all(splits, scheme, source, notes)
     label_names = sorted({tag for rows in splits.values() for row in rows["tags"] for tag in row}, key=_order)
     size = len(splits["train"]["words"])
     if max_train_rows is not None and max_train_rows < size:
@@ -282,21 +282,21 @@ def spelled_alike(types: Iterable[str]) -> list[str]:
     return sorted(each for each in types if lower[each.lower()] > 1)
 
 
-def _convert_all(splits: dict[str, Rows], scheme: str, notes: list[str]) -> str:
+def _convert_all(splits: dict[str, Rows], scheme: str, source: str, notes: list[str]) -> str:
     """Rewrite the tags in place; return their scheme."""
     names = {tag for rows in splits.values() for row in rows["tags"] for tag in row}
     found = scheme_of(names)
     odd = sorted(name for name in names if scheme_of([name]) == "plain" and name != "O")
     if scheme != "plain" and 0 < 2 * len(odd) < len(names):  # a typo must not silently turn spans into plain tags
         raise DataError(
-            f"most of the {len(names)} tags are O, B-X, I-X, ..., but these are not: {few(odd)}. "
+            f"{source}: most of the {len(names)} tags are O, B-X, I-X, ..., but these are not: {few(odd)}. "
             f"{_first(odd, splits)} Correct them, or read each tag by itself with --scheme plain."
         )
     alike = sorted(name for name in names if re.match(r"(?i)[biesul][-_–—]\S", name))
     if scheme == "auto" and found == "plain" and 2 * len(alike) > len(names - {"O", "o"}):
         raise DataError(
-            f"most of the {len(names)} tags look like B-X and I-X, but are written otherwise: {few(alike)}. Correct "
-            "them, or read each tag by itself with --scheme plain."
+            f"{source}: most of the {len(names)} tags look like B-X and I-X, but are written otherwise: {few(alike)}. "
+            "Correct them, or read each tag by itself with --scheme plain."
         )
     if scheme == "plain" or found == "plain":
         if scheme == "auto" and all(map(str.isdigit, names)):

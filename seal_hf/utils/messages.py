@@ -58,6 +58,12 @@ def _written(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def one_line(text: object, most: int = 1000) -> str:
+    """A text as one printable line; of more than `most` characters the middle is left out."""
+    line = printable(re.sub(r"\s*\n\s*", " ", str(text)).strip())
+    return line if len(line) <= most else f"{line[: most // 2]} ... {line[-most // 2 :]}"
+
+
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The known name most similar to `name`; None if no name is close."""
     return next(iter(difflib.get_close_matches(name, list(known), 1, 0.6)), None)

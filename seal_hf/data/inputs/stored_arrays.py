@@ -15,7 +15,13 @@ import numpy as np
 from ..common import DataError
 
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-BROKEN = (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)  # errors from a damaged file
+# errors from a damaged file
+BROKEN = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
+
+def reason(error: Exception) -> str:
+    """Why NumPy does not read a file, without its advice to unpickle what a stranger made."""
+    return "it holds Python objects, which are not unpickled" if "allow_pickle" in str(error) else str(error)
 
 
 class StoredArray:
@@ -36,6 +42,9 @@ class StoredArray:
             if self.dtype.hasobject or not self.shape or (columns_first and len(self.shape) > 1):
                 kind = "objects" if self.dtype.hasobject else "columns" if self.shape else "a single value"
                 raise ValueError(f"it holds {kind}")
+            expected = stream.tell() + math.prod(self.shape) * self.dtype.itemsize
+            if min(self.shape) < 0 or expected != self._size:  # nothing is made for rows that are not there
+                raise ValueError(f"its header says {self.shape}, {expected} bytes, but there are {self._size}")
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -57,6 +66,7 @@ class StoredArray:
                     raise DataError(
                         f"{self.file}: arrays {', '.join(names) or '(none)'}; expected one called {self.name!r}."
                     )
+                self._size = archive.getinfo(f"{self.name}.npy").file_size
                 with archive.open(f"{self.name}.npy") as stream:
                     yield stream
         except DataError:

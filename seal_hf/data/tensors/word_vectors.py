@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet
 
 from .. import DataError
+from ..inputs.stored_arrays import BROKEN, reason
 
 
 class WordVectors(NamedTuple):
@@ -42,10 +44,11 @@ def load_word_vectors(path_or_name: str | Path, keep: Container[str] | None = No
         words, matrix = _read_npz(path)
     else:
         return _checked(path, *_read_text(path, keep))
-    if keep is not None:
-        rows = [i for i, word in enumerate(words) if word in keep]
-        words, matrix = [words[i] for i in rows], matrix[rows]
-    return _checked(path, words, matrix)
+    found = _checked(path, words, matrix)
+    if keep is None:
+        return found
+    rows = [i for i, word in enumerate(words) if word in keep]
+    return WordVectors([words[i] for i in rows], found.matrix[rows])
 
 
 def _checked(path: Path, words: list[str], matrix: np.ndarray) -> WordVectors:
@@ -76,7 +79,11 @@ def _read_folder(folder: Path) -> tuple[list[str], np.ndarray]:
         if len(found) != 1:
             raise DataError(f"{folder} has {len(found)} files *{suffix}; word vectors are one .npy and one .parquet.")
         files.append(found[0])
-    return pyarrow.parquet.read_table(files[0]).column(0).to_pylist(), _numpy(files[1])
+    try:
+        words = pyarrow.parquet.read_table(files[0]).column(0).to_pylist()
+    except (pa.ArrowException, OSError, IndexError) as error:
+        raise DataError(f"{files[0]}: not readable as parquet: {error}. Is the file whole?") from error
+    return words, _numpy(files[1])
 
 
 def _read_npz(path: Path) -> tuple[list[str], np.ndarray]:
@@ -87,15 +94,15 @@ def _read_npz(path: Path) -> tuple[list[str], np.ndarray]:
             raise DataError(f"{path} has the arrays {arrays.files}; expected `words` and `vectors`.")
         try:
             return arrays["words"].astype(str).tolist(), arrays["vectors"]
-        except ValueError as error:  # objects, which would need unpickling
-            raise DataError(f"{path}: {error} Save the words as an array of strings.") from error
+        except BROKEN as error:
+            raise DataError(f"{path}: {reason(error)}. Save the words as an array of strings.") from error
 
 
 def _numpy(path: Path) -> Any:
     try:
         return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise DataError(f"{path} is not a NumPy file of plain numbers: {error}. Is the file whole?") from error
+    except BROKEN as error:
+        raise DataError(f"{path} is not a NumPy file of plain numbers: {reason(error)}. Is the file whole?") from error
 
 
 def _read_text(path: Path, keep: Container[str] | None) -> tuple[list[str], np.ndarray]:
