@@ -7,11 +7,11 @@ the output gives its format.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..utils.faults import writing
 from ..utils.messages import printable
 from .outputs import open_kind
 from .outputs.flags import Flags, add_common, add_predict
@@ -42,15 +42,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     _ = reader.total  # for a file of lines: finds a damaged row before the weights are loaded
     _ = kind.model
-    count, notes = 0, ()
-    try:
-        with kind.writer(output) as writer:
-            for chunk in with_progress(reader, kind.rows_per_chunk):
-                writer.write(kind.predict(chunk))
-                count += len(chunk.rows)
-            notes = writer.notes
-    except BrokenPipeError:  # the reader of our standard output, such as `head`, stopped
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    count = 0
+    with writing(output or "the standard output"), kind.writer(output) as writer:
+        for chunk in with_progress(reader, kind.rows_per_chunk):
+            writer.write(kind.predict(chunk))
+            count += len(chunk.rows)
+        notes = writer.notes
     for note in (*reader.notes, *notes):
         print(printable(f"{flags.prog}: {note}"), file=sys.stderr)
     if output is not None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..utils.faults import fault_of
 from ..utils.messages import guard_errors, one_line
 
 if TYPE_CHECKING:
@@ -61,20 +62,21 @@ def run_program(main: Callable[[], object]) -> None:
     signal that is ignored when the program starts, as `nohup` does with SIGHUP, stays ignored.
     """
     guard_errors()
-    with _signals() as arrived:
+    with _signals() as arrived, _quiet_threads():
         try:
             status = _status(main)
         except KeyboardInterrupt:
             status = INTERRUPTED
         except Exception as error:
+            message = message_of(error)
             if _reader_has_gone(error):
                 status = UNREAD
-            elif _can_be_mended(error):
+            elif message is not None:
                 status = USAGE if isinstance(error, UsageError) else 1
+                if not arrived:
+                    _say(one_line(message))
             elif not arrived:
                 raise
-            if not arrived and status != UNREAD:
-                _say(one_line(error))
         if arrived:  # whatever error it led to, such as that of a worker that got the same signal
             status = 128 + arrived[0]
             _say(f"terminated by {signal.Signals(arrived[0]).name}.", once=True)
@@ -131,6 +133,22 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, signal.SIG_DFL)
 
 
+@contextmanager
+def _quiet_threads() -> Iterator[None]:
+    """Inside, a thread that writes to a full disk, such as that of TensorBoard, leaves it to its owner to say so."""
+    before = threading.excepthook
+
+    def hook(args: Any) -> None:
+        if args.exc_value is None or fault_of(args.exc_value) is None:
+            before(args)
+
+    threading.excepthook = hook
+    try:
+        yield
+    finally:
+        threading.excepthook = before
+
+
 def _say(line: str, once: bool = False) -> None:
     """Print how the program ends; with `once`, in the first of a launcher's processes alone."""
     if once and not is_first_process():
@@ -159,12 +177,15 @@ def _write_out(stream: Any) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _can_be_mended(error: Exception) -> bool:
+def message_of(error: Exception) -> str | None:
+    """What to tell the user of an error that can be mended; None for one of the program itself."""
+    if (fault := fault_of(error)) is not None:
+        return str(fault)
     if isinstance(error, RuntimeError):
         from ..training.meters import NonFiniteLossError
 
-        return isinstance(error, NonFiniteLossError)
-    return isinstance(error, (ValueError, OSError, ImportError))
+        return str(error) if isinstance(error, NonFiniteLossError) else None
+    return str(error) if isinstance(error, (ValueError, OSError, ImportError)) else None
 
 
 def early_stopping(args: TrainingArguments, patience: int) -> list[TrainerCallback]:

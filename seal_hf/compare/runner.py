@@ -15,12 +15,14 @@ from typing import Any
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
+from ..cli.programs import message_of
 from ..cli.train.arguments import Arguments
 from ..cli.train.program import Prepared
 from ..cli.train.rules import make_reward
 from ..cli.tuning.search import Goal, begun, check_optuna, search
 from ..data.contents import fingerprint
 from ..training.meters import EpochClock, NonFiniteLossError
+from ..utils.faults import AGAIN, DiskFullError, fault_of, writing
 from ..utils.files import locked
 from ..utils.options import check_value
 from .few_labels import decided_by_rules, rules_in
@@ -110,7 +112,7 @@ class Comparison:
         names, seeds = with_requirements(list(names), self.methods), list(dict.fromkeys(seeds))
         for name in names:
             self.kind.check_method(name, self.methods[name], {**self.base, **self.flags})
-        with locked(self.runs.folder):
+        with locked(self.runs.folder), writing(self.runs.folder, AGAIN):
             self._rehearse(names, seeds)
             claim_folder(self.runs, self._identity())
             owners = {name: self.methods[name].search_of or name for name in names}
@@ -172,9 +174,13 @@ class Comparison:
             self.runs.save(name, seed, {"seed": seed, LOST: str(error), "searched": searched, METHOD: self._own(name)})
             return f"lost: {error}"
         except Exception as error:
-            logger.error("%s, seed %d, failed", name, seed, exc_info=True)
-            self.failed[name] = f"{type(error).__name__}: {error}"
-            return f"failed: {error}"
+            fault = fault_of(error)
+            if isinstance(fault, DiskFullError):  # no other method could write its figures
+                raise
+            if message_of(error) is None:
+                logger.error("%s, seed %d, failed", name, seed, exc_info=True)
+            self.failed[name] = f"{type(error).__name__}: {error}" if fault is None else str(fault)
+            return f"failed: {fault or error}"
         self.runs.save(name, seed, figures)
         shown = self._tested[0]
         return f"test {self.kind.figures.columns[shown]} {100 * figures[f'test_{shown}']:.2f}"

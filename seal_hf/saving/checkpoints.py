@@ -25,6 +25,7 @@ from transformers import TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.utils import logging
 
+from ..utils.faults import writing
 from ..utils.files import json_object
 from ..utils.recorded import names_a_secret, recorded
 
@@ -62,6 +63,11 @@ def written_whole(folder: Path, args: TrainingArguments, wait: Callable[[], None
     and writes a new one after the last file of every process. Inside, the Trainer neither pushes nor deletes
     checkpoints, which it would do too early; the caller does both afterwards. `wait` is the barrier of all
     processes."""
+    with writing(folder):
+        yield from _written_whole(folder, args, wait)
+
+
+def _written_whole(folder: Path, args: TrainingArguments, wait: Callable[[], None]) -> Iterator[None]:
     aside = {name: getattr(args, name) for name in ("push_to_hub", "save_total_limit")}
     if args.should_save and (folder / COMPLETE).is_file():
         (folder / COMPLETE).unlink()

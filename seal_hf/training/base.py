@@ -24,6 +24,7 @@ from ..nets.frozen_encoder import OUTPUTS, FrozenEncoder
 from ..saving.checkpoints import COMPLETE, step_of, without_tokens
 from ..saving.export import make_branch, tell_local_base
 from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
+from ..utils.faults import writing
 from .alignment import ALIGNMENT, PULL
 from .carried import CarriedFigures
 from .checkpoints import Checkpoints
@@ -334,7 +335,7 @@ class StructuredTrainer(Trainer):
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = output_dir or self.args.output_dir
-        with without_tokens():
+        with without_tokens(), writing(folder):
             self.checkpoints.save(folder, partial(super()._save, folder, state_dict))
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:

@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from .faults import writing
+
 LOCK = "_lock"  # of a folder; names with `_` in front are not pushed to the Hub
 _held: set[int] = set()  # descriptors of locks
 
@@ -30,8 +32,9 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = new_name(path, "unfinished")
     try:
-        yield unfinished
-        os.replace(unfinished, path)
+        with writing(path):
+            yield unfinished
+            os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
 

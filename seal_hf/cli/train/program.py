@@ -18,6 +18,7 @@ from ...reports.common import SHOWN
 from ...reports.page.collect import command_of, reported
 from ...saving.earlier_run import check_output_dir, remove_checkpoints
 from ...training.hints import hint_after
+from ...utils.faults import RESUMED, writing
 from ...utils.files import locked
 from ...utils.messages import printable
 from ..flags import check_flags, of_other_outputs
@@ -174,7 +175,11 @@ class Program:
             arguments = tuning.best(data)
             set_seed(arguments.training.seed)
         prepared = self.make_trainer(data, arguments)
-        with reported(prepared.trainer, run_facts(prepared, data, arguments, words), arguments.run.report):
+        facts = run_facts(prepared, data, arguments, words)
+        with (
+            writing(arguments.training.output_dir, RESUMED),
+            reported(prepared.trainer, facts, arguments.run.report),
+        ):
             self._train(prepared.trainer, data, arguments)
             return self.close(prepared, data, arguments)
 

@@ -13,6 +13,7 @@ from statistics import mean
 from typing import Any, Protocol
 
 from ...training.meters import NonFiniteLossError
+from ...utils.faults import AGAIN, writing
 from .ranges import Settings, Space, settings_of, spread, widened
 
 STARTUP = 4
@@ -113,6 +114,23 @@ def search(
     Raises:
         ValueError: Optuna is missing, or a given value cannot be in its range.
     """
+    with writing(Path(folder), AGAIN):
+        return _search(run, space, given, name, budget, folder, goal, say, sought, finalists, seeds)
+
+
+def _search(
+    run: Run,
+    space: Space,
+    given: Sequence[Settings],
+    name: str,
+    budget: int,
+    folder: str | Path,
+    goal: Goal,
+    say: Callable[[str], None],
+    sought: Mapping[str, Any] | None,
+    finalists: int,
+    seeds: Sequence[int],
+) -> dict[str, Any]:
     space = widened(space, given)
     trials = partial(_trials, run, space=space, folder=Path(folder), goal=goal, say=say)
     start = [*given, *spread(space, max(0, STARTUP - len(given)))][:budget]
