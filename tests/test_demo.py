@@ -1,13 +1,18 @@
 """What the page of `seal-hf demo` answers. Oracles: `seal-hf predict` on the same rows, the energies of the nets
 themselves, brute force over all label sets, an HTML parser on what is written."""
 
+import copy
 import itertools
 import json
+import re
+import struct
 import zipfile
+import zlib
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import tiny_class_masks
 import tiny_images
@@ -15,6 +20,7 @@ import tiny_masks
 import torch
 from datasets import Dataset
 from predicting import trained_on_features, trained_on_texts, write
+from pyarrow import parquet
 from test_cli_predict_tags import ROLES, TAGS, made, sharpen
 from tiny_models import LABELS, tiny_config, tiny_tokenizer
 from transformers import AutoModel
@@ -22,11 +28,12 @@ from transformers import AutoModel
 from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassification, fcn_image_processor
 from seal_hf.cli.predict import main as predict
 from seal_hf.data.tensors.crops import resize_to
-from seal_hf.demo import markup
+from seal_hf.demo import files, limits, markup
 from seal_hf.demo.class_masks import coloured, shares
 from seal_hf.demo.files import predict_file
 from seal_hf.demo.masks import CUTS, enlarged, overlaid
 from seal_hf.demo.program import view_of
+from seal_hf.demo.tabs import told
 from seal_hf.inference.decisions import ClassMaskDecisions, MaskDecisions
 from seal_hf.models.batches import text_rows
 
@@ -293,6 +300,115 @@ def test_masks_of_several_images_are_a_zip(masks, tmp_path):
     files[1].rename(tmp_path / "b/x.png")
     with pytest.raises(ValueError, match="Two images are called x.png"):
         predict_file(masks.view, [files[0], tmp_path / "b/x.png"], "0.5", False, tmp_path, lambda *done: None)
+
+
+# --- hostile files ---------------------------------------------------------------------------------------------------
+
+
+def png_of(file, width, height):
+    """A PNG file that promises so many pixels, and holds a few."""
+    chunks = ((b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)), (b"IDAT", zlib.compress(bytes(99))))
+    parts = [
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
+    ]
+    file.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
+
+
+def arrays_of(file, shape):
+    """An archive whose array promises this shape, and holds nothing."""
+    with zipfile.ZipFile(file, "w") as archive, archive.open("images.npy", "w") as stream:
+        np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
+
+
+def table_of(file, column):
+    parquet.write_table(pa.table({"text": column}), file, compression="zstd", write_statistics=False)
+
+
+REPEATED = pa.DictionaryArray.from_arrays(pa.array([0] * 50, pa.int32()), pa.array(["x" * 2_000_000]))
+HOSTILE = {  # name -> (what writes it, the view, message)
+    "gigapixel.png": (lambda file: png_of(file, 31623, 31623), "masks", "has more than 25,000,000 pixels"),
+    "large.png": (lambda file: png_of(file, 6000, 6000), "masks", "has more than 25,000,000 pixels"),
+    "rows.npz": (lambda file: arrays_of(file, (10**9, 1, 1, 3)), "masks", r"its header says \(1000000000, 1, 1, 3\)"),
+    "backwards.npz": (lambda file: arrays_of(file, (-1, 1, 1, 3)), "masks", "'images' is not readable"),
+    "large.npz": (
+        lambda file: np.savez_compressed(file, images=np.zeros((1, 5001, 5000), np.uint8)),
+        "masks",
+        "each image has more than 25,000,000 pixels",
+    ),
+    "bomb.npz": (
+        lambda file: np.savez_compressed(file, images=np.zeros((1, 1, 1, 3), np.uint8), more=np.zeros(3000, np.uint8)),
+        "masks",
+        "bytes unpacked; the page reads at most 2,000",
+    ),
+    "bomb.parquet": (
+        lambda file: table_of(file, [letter * 900 for letter in "xyz"]),
+        "texts",
+        "unpacked; the page reads at most 2,000",
+    ),
+    "many.parquet": (lambda file: table_of(file, [""] * 600), "texts", "has 600 values; the page reads at most 500"),
+    "repeated.parquet": (lambda file: table_of(file, REPEATED), "texts", "has a value of 2,000,000 bytes"),
+    "damaged.parquet": (lambda file: file.write_bytes(b"PAR1"), "texts", "not readable as parquet"),
+    "long.csv": (lambda file: file.write_text(f"text\na\n{'x' * 1_000_001}\n"), "texts", "row 2 has 1,000,001 char"),
+    "nested.jsonl": (lambda file: file.write_text("[" * 100_000), "texts", "line 1: not a JSON object"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_small_file_that_holds_much_is_refused_before_it_is_unpacked(request, tmp_path, monkeypatch, name):
+    pytest.importorskip("PIL")
+    write_it, kind, message = HOSTILE[name]
+    if name.startswith(("bomb", "many")):
+        monkeypatch.setattr(limits, "MOST_BYTES", 2_000)
+        monkeypatch.setattr(limits, "MOST_VALUES", 500)
+    write_it(tmp_path / name)
+    view = request.getfixturevalue(kind).view
+    with pytest.raises(ValueError, match=message) as refused:
+        predict_file(view, [tmp_path / name], view.stored, False, tmp_path / "out", lambda *_: None)
+    assert str(refused.value).startswith((name, "row 2")) and not list((tmp_path / "out").rglob("*.*"))
+    if name.endswith(".png"):
+        with pytest.raises(ValueError, match=f"^{name} {message}"):
+            view.read(str(tmp_path / name))
+
+
+def test_a_file_stays_until_it_is_read_and_one_that_is_gone_is_named(texts, tmp_path):
+    source = write(tmp_path / "new.csv", [{"text": text} for text in texts.rows])
+    expected = by_command(texts.folder, source, tmp_path / "out.csv", "--decoder", "fixed")
+    view = copy.copy(texts.view)
+    view.under = lambda *args, **more: (source.unlink(), texts.view.under(*args, **more))[1]  # it makes room
+    found = predict_file(view, [source], "fixed", False, tmp_path, lambda *_: None)
+    assert found.file.read_bytes() == expected.read_bytes()
+    with pytest.raises(ValueError, match=r"new.csv has made room for newer uploads. Upload it again"):
+        predict_file(view, [source], "fixed", False, tmp_path, lambda *_: None)
+
+
+def test_images_are_shown_while_they_fit_into_memory(masks, tmp_path, monkeypatch):
+    image_file = pytest.importorskip("PIL.Image")
+    monkeypatch.setattr(files, "AT_ONCE", 3 * 16 * 16 * 2 + 1)  # two images
+    sources = [tmp_path / f"{i}.png" for i in range(4)]
+    for source, image in zip(sources, masks.rows, strict=False):
+        image_file.fromarray(image).save(source)
+    done = []
+    found = predict_file(masks.view, sources, "0.5", False, tmp_path / "out", lambda now, _: done.append(now))
+    assert done == [2, 4] and (found.count, len(found.rows), len(found.inputs)) == (4, 2, 2)
+
+
+def test_errors_are_a_line_on_the_page():
+    from gradio import Error
+
+    for error, expected in (
+        (ValueError(", ".join(f"c{i}" for i in range(10_000)) + "\n\x1b[2J"), r"^c0, c1, .* \.\.\. .*c9999 \\x1b\[2J$"),
+        (ValueError("a <b>\nfile\x9b"), r"^a &lt;b&gt; file\\x9b$"),
+        (MemoryError(), "^There is not enough memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "^There is not enough memory"),
+    ):
+
+        @told
+        def fail(error=error):
+            raise error
+
+        with pytest.raises(Error) as shown:
+            fail()
+        assert re.search(expected, shown.value.message) and len(shown.value.message) < 620
 
 
 # --- HTML ------------------------------------------------------------------------------------------------------------

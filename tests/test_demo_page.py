@@ -75,6 +75,8 @@ def test_the_client_gets_what_the_view_answers(served):
     assert "10 rows, decided by threshold." in said and "<script>" not in str(table)
     with pytest.raises(Exception, match="There is no text"):
         client.predict("fixed", 0.5, " ", api_name="/predict")
+    with pytest.raises(Exception, match="Upload the file itself. The page downloads nothing"):
+        client.predict("fixed", 0.5, handle_file("http://localhost:9/x.csv"), False, api_name="/predict_file")
     with open(folder / "large.csv", "w", encoding="utf-8") as lines:
         lines.write("text\n" + 120_000 * "good film\n")
     with pytest.raises(Exception, match="413|larger|exceed"):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .limits import AT_ONCE, check_file, check_input
 from .views import View
 
 IN_USE = "in_use"  # folder of files that are being read or written
@@ -53,9 +54,11 @@ def predict_file(
     given, output = place / IN_USE / "given", place / IN_USE / f"predictions{view.output_suffix(files[0])}"
     try:
         gather(files, given)
+        largest = max(check_file(file) for file in given.iterdir())
         several = view.several and files[0].suffix.lower() != ".npz"
         source = given if several else given / files[0].name
-        found = _written(view, view.under(decoder, input=str(source), output=str(output), energy=energy), report)
+        kind = view.under(decoder, input=str(source), output=str(output), energy=energy)
+        found = _written(view, kind, AT_ONCE // max(largest, 1), report)
         if output.is_dir():
             output = Path(shutil.make_archive(str(output), "zip", output))
         name = f"{files[0].stem}_{output.name}" if len(files) == 1 else output.name
@@ -67,15 +70,18 @@ def predict_file(
     return found
 
 
-def _written(view: View, kind: Any, report: Report) -> FilePredictions:
-    """Write the predictions of a kind's input into its output."""
+def _written(view: View, kind: Any, most: int, report: Report) -> FilePredictions:
+    """Write the predictions of a kind's input into its output, with `most` rows in memory."""
     reader, found = kind.open_input(gold=False), FilePredictions(Path(kind.options.output))
-    total, size = reader.total, min(kind.rows_per_chunk, 4 * kind.options.batch_size)
+    total, shown = reader.total, min(view.shown, most)
+    size = min(kind.rows_per_chunk, 4 * kind.options.batch_size, most)
     with kind.writer(found.file) as writer:
         for chunk in reader.chunks(size):
+            for i, each in enumerate(chunk.inputs, start=found.count + 1):
+                check_input(each, f"{view.unit} {i}")
             rows = kind.predict(chunk)
             writer.write(rows)
-            left = view.shown - len(found.rows)
+            left = shown - len(found.rows)
             found.count += len(rows)
             found.rows += rows[:left]
             found.inputs += view.kept(chunk.inputs[:left])

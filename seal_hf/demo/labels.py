@@ -15,6 +15,7 @@ from ..data.image_files import IMAGE_SUFFIXES, as_rgb, pixels
 from ..inference.decisions import NEVER_EMPTY, LabelDecisions
 from ..inference.likeliest import label_log_probabilities, likeliest
 from . import markup
+from .limits import image_of
 from .views import ALTERNATIVES, View, image_field
 
 if TYPE_CHECKING:
@@ -105,9 +106,7 @@ class LabelView(View):
         if self.of_features:
             return self._numbers(values[0] or "")
         if self.several:
-            if not values[0]:
-                raise ValueError("There is no image. Upload or paste one.")
-            return as_rgb(pixels(Path(values[0])), "the image")
+            return image_of(values[0])
         if not all(value and value.strip() for value in values):
             raise ValueError("There is no text. Type or paste one." if len(values) == 1 else "Give both texts.")
         return tuple(values) if len(values) > 1 else values[0]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..cli.outputs.masks import MaskOutput
-from ..data.image_files import IMAGE_SUFFIXES, as_rgb, pixels
+from ..data.image_files import IMAGE_SUFFIXES
 from ..inference.decisions import MaskDecisions
 from . import markup
+from .limits import image_of
 from .views import View, image_field
 
 if TYPE_CHECKING:
@@ -63,9 +64,7 @@ class MaskView(View):
         return [*shown, gr.HTML(apply_default_css=False)]
 
     def read(self, *values: Any) -> np.ndarray:
-        if not values[0]:
-            raise ValueError("There is no image. Upload or paste one.")
-        return as_rgb(pixels(Path(values[0])), "the image")
+        return image_of(values[0])
 
     def answer(self, given: np.ndarray, decoder: str) -> list[Any]:
         ((probability, mask),) = self.under(decoder).predicted([given])

@@ -36,7 +36,23 @@ def page_of(view: View) -> gr.Blocks:
                 one_tab(view, *fields)
             with gr.Tab(view.many):
                 file_tab(view, *fields)
+    for block in page.blocks.values():
+        take_no_address(block)
     return page
+
+
+def take_no_address(block: Any) -> None:
+    """Refuse addresses where a file is expected: Gradio would download what they name, of any size."""
+    import gradio as gr
+
+    take = block.async_move_resource_to_block_cache
+
+    async def take_file(name: Any) -> Any:
+        if str(name).lower().startswith(("http:", "https:")):
+            raise gr.Error("Upload the file itself. The page downloads nothing.", print_exception=False)
+        return await take(name)
+
+    vars(block)["async_move_resource_to_block_cache"] = take_file
 
 
 def head(view: View, name: str) -> markup.Html:

@@ -7,6 +7,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..utils.messages import one_line
 from . import markup
 from .files import predict_file
 from .views import OWN, View
@@ -14,6 +15,7 @@ from .views import OWN, View
 if TYPE_CHECKING:
     import gradio as gr
 
+MOST_SHOWN = 600  # characters of a message
 WIDTH = 280  # pixels of a column, at least; a narrower window shows one under the other
 RUNS: dict[str, Any] = {"concurrency_id": "model"}  # the nets run for one visitor at a time
 QUIET: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private", **RUNS}
@@ -132,6 +134,16 @@ def told(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*values, **more)
         except (ValueError, OSError, ImportError) as error:
-            raise gr.Error(markup.escaped(error), print_exception=False) from error
+            raise gr.Error(markup.escaped(one_line(error, MOST_SHOWN)), print_exception=False) from error
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise gr.Error("There is not enough memory for this. Give less at once.", print_exception=False) from error
 
     return run
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """True if Python, NumPy or PyTorch found no memory."""
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)

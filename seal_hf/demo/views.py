@@ -136,7 +136,9 @@ def image_field() -> Component:
     """A field that takes an image, made within a page."""
     import gradio as gr
 
-    return gr.Image(label="Image", type="filepath", sources=["upload", "clipboard"], height=320, elem_classes="given")
+    field = gr.Image(label="Image", type="filepath", sources=["upload", "clipboard"], height=320, elem_classes="given")
+    vars(field)["preprocess"] = lambda given: given and given.path  # Gradio would decode it before it is checked
+    return field
 
 
 def cell(value: Any) -> str:

@@ -26,6 +26,7 @@ from .base import Chunk
 
 FILES = (*SUFFIXES, ".parquet")
 ALL = "all"  # the only split of a data set that has none
+AT_ONCE = 16  # rows of a parquet file, each of which may be long
 FIRST = 100  # rows read to tell what the columns hold
 Row = tuple[int, dict[str, Any]]  # (number, see `Table.place`; column -> value)
 T = TypeVar("T")
@@ -105,7 +106,7 @@ class ParquetTable(Table):
 
     def __iter__(self) -> Iterator[Row]:
         with self._opened() as file:
-            rows = (row for batch in file.iter_batches(1024) for row in batch.to_pylist())
+            rows = (row for batch in file.iter_batches(AT_ONCE) for row in batch.to_pylist())
             yield from enumerate(rows)
 
     @contextmanager
