@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import tiny_run
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState, PrinterCallback
@@ -417,6 +418,29 @@ def test_a_state_that_is_damaged_is_refused_although_it_is_marked_as_whole(how, 
         damage(folder / name, how, None)
         check(name, marked=True)
         (folder / name).write_bytes(content)
+
+
+WEIGHTS = ["model.safetensors", "_loss_net/model.safetensors", "_loss_net/cost_augmented.safetensors"]
+
+
+@pytest.mark.parametrize("how", ["truncated", "random bytes", "hostile", "of another net"])
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_weights_that_are_damaged_are_refused_although_they_are_marked_as_whole(
+    name, how, resumable, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("BOMB", str(tmp_path / "exploded"))
+    folder = shutil.copytree(resumable[0], tmp_path / "checkpoint-2")
+    damage(folder / name, how, None)
+    if how == "of another net":
+        tensors = load_file(folder / name)
+        with safe_open(folder / name, "pt") as file:
+            save_file({each: torch.zeros(3) for each in tensors}, folder / name, metadata=file.metadata())
+    mark_complete(folder)
+    trainer, _ = tiny_run.make(tmp_path / "new", **PLUS)
+    with pytest.raises(ValueError, match=str(folder)) as error:
+        trainer.train(resume_from_checkpoint=str(folder))
+    assert "\n" not in str(error.value) and not (tmp_path / "exploded").exists()
+    assert not list(tmp_path.glob("new/*"))  # no step was made
 
 
 def changed(state, *path, to):

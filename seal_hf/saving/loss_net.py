@@ -16,6 +16,7 @@ from transformers.utils import logging
 
 from ..second_net.learner import Learner
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
+from ..utils.files import loading
 from ..utils.gate import check_origin
 from .renamed import are_renamed
 from .states import check_like, check_optimizer, check_optimizer_fits, read_state
@@ -157,10 +158,11 @@ def _read_weights(loss_net: LossNet, folder: str | Path) -> dict[str, Tensor]:
             "SealForMultiLabel.from_pretrained(folder) gives them a fresh loss-net."
         )
     own = loss_net.config.encoder_mode == "separate"  # otherwise its names match no architecture
-    if own and are_renamed(loss_net, path.parent):
-        weights = LossNet.from_pretrained(path.parent, dtype=torch.float32, use_safetensors=True).state_dict()
-    else:
-        weights = load_file(path, device="cpu")
+    with loading(path, "a loss-net"):
+        if own and are_renamed(loss_net, path.parent):
+            weights = LossNet.from_pretrained(path.parent, dtype=torch.float32, use_safetensors=True).state_dict()
+        else:
+            weights = load_file(path, device="cpu")
     ours = loss_net.state_dict()
     named = {ours[name].data_ptr(): name for name in weights if name in ours}
     for name in ours.keys() - weights.keys():  # a tied tensor is in the file once, under one of its names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ from ..nets.frozen_encoder import OUTPUTS, FrozenEncoder
 from ..saving.checkpoints import COMPLETE, step_of, without_tokens
 from ..saving.export import make_branch, tell_local_base
 from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
-from ..utils.faults import writing
+from ..utils.faults import fault_of, writing
+from ..utils.files import loading
 from .alignment import ALIGNMENT, PULL
 from .carried import CarriedFigures
 from .checkpoints import Checkpoints
@@ -346,7 +347,21 @@ class StructuredTrainer(Trainer):
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         self.checkpoints.check(resume_from_checkpoint)
         load_model = partial(super()._load_from_checkpoint, resume_from_checkpoint, model)
-        self.checkpoints.load(resume_from_checkpoint, load_model)
+        self._load_nets(resume_from_checkpoint, load_model)
+
+    def _load_nets(self, folder: str, load_model: Callable[[], None]) -> None:
+        """Load the nets of a checkpoint. `load_model` is the Trainer's own loading of its model.
+
+        Raises:
+            ValueError: weights are damaged, or of a net of another shape.
+        """
+        try:
+            with loading(folder, "a checkpoint of this run"):
+                self.checkpoints.load(folder, load_model)
+        except RuntimeError as error:
+            if fault_of(error) is not None:
+                raise
+            raise ValueError(f"{folder}: its weights do not fit this run: {' '.join(str(error).split())}") from error
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None:
@@ -369,7 +384,7 @@ class StructuredTrainer(Trainer):
         if not Path(best, COMPLETE).is_file():  # files removed since are the loader's concern
             logger.warning(f"The best checkpoint, {best}, was never completed: the nets stay as they are.")
             return
-        self.checkpoints.load(best, super()._load_best_model)
+        self._load_nets(best, super()._load_best_model)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         if not self.checkpoints.pushes_checkpoints or self.args.hub_strategy == "end":
