@@ -14,8 +14,15 @@ from seal_hf import (
     MultiLabelSpace,
     SealTrainingArguments,
 )
+from seal_hf.analysis.__main__ import main as analyse
+from seal_hf.cli import rules
+from seal_hf.cli.evaluate import evaluate_flags
 from seal_hf.cli.flags import OUTPUTS, PROGRAMS, check_flags, readers
+from seal_hf.cli.predict import predict_flags
+from seal_hf.cli.programs import UsageError
 from seal_hf.cli.train import mlc, tagging
+from seal_hf.compare import program as compare
+from seal_hf.demo.program import demo_flags
 
 
 def check(words, output="multi_label", **options):
@@ -197,12 +204,61 @@ def test_flags_of_tags_that_other_flags_make_idle(words, message):
         ("--relaxed_width 2", "`relaxed_width` is for 2000 labels or more"),
         ("--adapter_export adapter", "`adapter_export` is 'adapter', but the task-net has no adapter"),
         ("--hidden_size 0", "`hidden_size` is 0; it must be a finite number, at least 1"),
+        (
+            "--lr_scheduler_type warmup_stable_decay",
+            "`lr_scheduler_kwargs` is .*'warmup_stable_decay' cannot be built: ",
+        ),
         ("--keep_id true", "`keep_id` is an option of ARFF files, but digits is not one"),
     ],
 )
 def test_flags_that_these_data_and_nets_do_not_read(words, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         mlc.main(["--output_dir", str(tmp_path), "--use_cpu", "true", "--report_to", "none", *words.split()])
+
+
+HUGE = f"1{'0' * 400}"
+
+
+def compare_flags(words):
+    return compare.parse(*compare.kind_of(words))
+
+
+@pytest.mark.parametrize("flags", [predict_flags, evaluate_flags, demo_flags])
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("--model=", "`model` is empty. Give a value, or leave it out; is a variable unset?. All flags: seal-hf "),
+        ("--model=a\0b", "`model` holds the character NUL"),
+        ("--batch_size 0", "--batch_size: '0' is not a whole number of at least 1"),
+        (f"--batch_size {HUGE}", "`batch_size` is 10{79}...; it must be a finite number, .*at most 2,147,483,647"),
+        ("--max_length=-1", "--max_length: '-1' is not a whole number of at least 1"),
+        ("--decoder=", "`decoder` is empty"),
+        ("--revision v1", "`revision` is of a Hub id, but . is a folder. Leave it out"),
+    ],
+)
+def test_values_of_the_flags_of_a_saved_model(flags, words, message):
+    needed = ["--model", "."] + ([] if flags is demo_flags else ["--input", "x"])
+    with pytest.raises(UsageError, match=message) as error:
+        flags().parsed([*needed, *words.split(" ")])
+    assert "\n" not in str(error.value) and len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "main, words",
+    [
+        (compare_flags, ["--output_dir", ""]),
+        (compare_flags, ["--output_dir", __file__]),
+        (compare_flags, ["--budget", HUGE]),
+        (compare_flags, ["--recipes", "a\0b"]),
+        (rules.main, ["check", "a\0b"]),
+        (analyse, ["hessian", ""]),
+        (analyse, ["hessian", "x", "--output_dir", __file__]),
+        (analyse, ["tags", "x", "--max_rows", "0"]),
+    ],
+)
+def test_values_of_the_flags_of_other_commands(main, words):
+    with pytest.raises(ValueError, match="^`(output_dir|budget|recipes|rules|folder|max_rows)` (is|holds) "):
+        main(words)
 
 
 class Recorded:

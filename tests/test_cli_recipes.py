@@ -310,6 +310,7 @@ def test_what_the_programs_do_not_do_is_refused(kind, tmp_path):
         ("--run_name=\0", "`run_name` holds the character NUL"),
         ("--include_for_metrics=", "`include_for_metrics` is empty"),
         ("--lr_scheduler_kwargs {bad", "`lr_scheduler_kwargs` is '{bad', which is not JSON .Expecting .*Give keys and"),
+        ('--lr_scheduler_kwargs {"zz":1}', "`lr_scheduler_kwargs` has 'zz', which the schedule 'linear' does not take"),
         ("--lr_scheduler_kwargs [1]", "`lr_scheduler_kwargs` is '.1.', that holds a list. Give keys and values"),
         (f"--fsdp_config {{'a':{'[' * 9999}".replace("'", '"'), "`fsdp_config` is .*, which is not JSON"),
         ("--optim_args zz", "`optim_args` is 'zz'; it must be key=value, with commas between"),

@@ -51,6 +51,7 @@ from ..nets.text_windows import reads_whole
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig
 from ..spaces import TagSequenceSpace
 from ..structures.crf import CRF
+from ..utils.options import check_given
 from ..utils.recorded import recorded
 from . import dependence as d
 from .draw import check_matplotlib, draw_matrices, draw_points
@@ -325,6 +326,7 @@ def main(argv: list[str] | None = None) -> dict:
     if len(argv) < 2 or argv[0] not in COMMANDS or argv[1].startswith("-"):
         raise ValueError(f"usage: seal-hf analyse {'|'.join(COMMANDS)} FOLDER [--dataset NAME ...]")
     run, data_type = COMMANDS[argv[0]]
+    check_given({"folder": argv[1]}, {}, {})
     data_args, args = parse_recipe((data_type, AnalysisArguments), argv[2:])
     if args.figure:
         check_matplotlib()

@@ -28,6 +28,7 @@ PROGRAMS = {LABELS: "seal-hf train mlc", TAGS: "seal-hf train tagging", MASKS: "
 OUTPUTS = {  # flags of some kinds of output -> the kinds
     "crf_learning_rate tag_score constrained_decoding": (TAGS,),
     "class_weight": (TAGS, MASKS),
+    "loss_net_encoder_learning_rate": (LABELS, TAGS),
     "pixel_loss sample_coherence": (MASKS,),
     "sparse_labels_from relaxed_mass relaxed_width pos_weight label_weight freeze_encoder": (LABELS,),
 }

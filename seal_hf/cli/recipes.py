@@ -122,8 +122,6 @@ def _refuse(message: str) -> NoReturn:
 
 def _check_program(args: TrainingArguments, said: set[str]) -> None:
     """Raises ValueError for Trainer arguments that the programs do not support."""
-    if Path(str(args.output_dir)).is_file():
-        raise ValueError(f"`output_dir` is {args.output_dir!r}, which is a file. Give a folder: --output_dir FOLDER.")
     installed = (*get_available_reporting_integrations(), "flyte", "azure_ml", "none", "all")  # the list lacks two
     for name in (name for name in args.report_to or () if name not in installed):
         raise ValueError(f"`report_to` is {name!r}, which is not installed. Install it, or give --report_to none.")

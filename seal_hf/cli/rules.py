@@ -14,6 +14,7 @@ from ..reports.page.rewards import first_rows, followed, gold_of
 from ..spaces.rewards import Conflict, Rules, output_of_rules
 from ..spaces.rewards.in_words import in_words
 from ..utils.messages import printable
+from ..utils.options import check_given
 from .recipes import parse_recipe
 from .train.rewards import PROGRAMS, WORDS
 from .train.rules import rule_reward
@@ -41,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if len(words) < 2 or words[1].startswith("-"):
         raise ValueError(f"the file of rules is missing. {USAGE}")
     file = words[1]
+    check_given({"rules": file}, {}, {})
     program = PROGRAMS[WORDS[output_of_rules(file)]]
     arguments, seed = parse_recipe([program.arguments[0], SeedArguments], words[2:])
     data = program.loader(**vars(arguments), seed=seed.data_seed)

@@ -38,6 +38,7 @@ from ..cli.recipes import packaged_recipe, read_recipe, recipe_keys
 from ..cli.train.rewards import program_of
 from ..data.contents import fingerprint
 from ..utils.messages import did_you_mean, printable
+from ..utils.options import check_given
 from ..utils.recorded import command_line
 from .identity import EVERY_RUN, texts, without_places
 from .kinds import KINDS, REWARDED, Figures, Kind
@@ -258,6 +259,7 @@ def parse(kind: Kind, words: Sequence[str]) -> tuple[argparse.Namespace, list[st
     """The flags of a comparison, and those of the program that trains."""
     options, flags = own_parser(kind).parse_known_args(words)
     check_one_process(program_name())
+    check_given(vars(options), {}, {})
     if options.recipes and options.budget:
         raise ValueError("--budget searches the settings of --losses, but --recipes are run unchanged. Leave one out.")
     if options.recipes and options.losses:

@@ -26,6 +26,7 @@ from ..saving.export import make_branch, tell_local_base
 from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
 from ..utils.faults import fault_of, writing
 from ..utils.files import loading
+from ..utils.messages import brief
 from .alignment import ALIGNMENT, PULL
 from .carried import CarriedFigures
 from .checkpoints import Checkpoints
@@ -137,7 +138,12 @@ class StructuredTrainer(Trainer):
         """The one hook, on both transformers lines, that knows that a run begins, and how long it is."""
         self._take_arguments()
         self._reset_meters()
-        scheduler = super().create_scheduler(num_training_steps, optimizer)
+        try:
+            scheduler = super().create_scheduler(num_training_steps, optimizer)
+        except TypeError as error:
+            found = f"`lr_scheduler_kwargs` is {brief(self.args.lr_scheduler_kwargs)}"
+            kind = str(getattr(self.args.lr_scheduler_type, "value", self.args.lr_scheduler_type))
+            raise ValueError(f"{found}, with which the schedule {kind!r} cannot be built: {error}.") from error
         self.begin_run(num_training_steps)
         return scheduler
 

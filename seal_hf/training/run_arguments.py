@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from accelerate.utils import DynamoBackend
-from transformers import TrainingArguments
+from transformers import SchedulerType, TrainingArguments
+from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
 
 from ..saving.checkpoints import as_pickled
 from ..utils.messages import brief
@@ -77,6 +79,14 @@ class GuardedArguments(TrainingArguments):
             check_value("torch_compile_mode", self.torch_compile_mode, list_mode_options())
         super().__post_init__()
         remember(vars(self))
+        build: Any = TYPE_TO_SCHEDULER_FUNCTION[SchedulerType(self.lr_scheduler_type)]
+        takes = inspect.signature(build).parameters
+        unknown = [key for key in self.lr_scheduler_kwargs or {} if key not in takes]
+        if unknown and not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
+            schedule = SchedulerType(self.lr_scheduler_type).value  # its function would not get the key
+            raise ValueError(
+                f"`lr_scheduler_kwargs` has {unknown[0]!r}, which the schedule {schedule!r} does not take."
+            )
 
 
 def _check_json(name: str, text: str) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from operator import ge, gt, le, lt
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 import numpy as np
@@ -144,28 +146,36 @@ def _shown(limit: float) -> str:
     return f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
 
 
+FOLDERS = ("output_dir", "data_dir", "loss_net_feature_cache")  # arguments that name a folder
 MOST = 2**31 - 1  # of whole numbers without another limit; no run counts that far, and C reads larger ones wrongly
 
 
 def check_arguments(source: Any, limits: Mapping[str, Mapping[str, Any]]) -> None:
+    """As [`check_given`], of a dataclass of arguments."""
+    usual = {each.name: default_of(each) for each in fields(source)}
+    check_given({name: getattr(source, name, None) for name in usual}, usual, limits)
+
+
+def check_given(given: Mapping[str, Any], usual: Mapping[str, Any], limits: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise ValueError for a value that no argument may have, or that is outside its own limits.
 
     A text is not empty, unless that is its default, and has no NUL. A number is finite. A whole number lies within
-    ±(2³¹ - 1), unless its limits say otherwise.
+    ±(2³¹ - 1), unless its limits say otherwise. A folder is no file.
 
     Args:
-        source: a dataclass of arguments.
+        given: argument -> its value, or a list of values.
+        usual: argument -> its default.
         limits: names of arguments, separated by spaces -> their limits, as arguments of [`check_value`].
     """
     by_name = {name: own for names, own in limits.items() for name in names.split()}
-    for each in fields(source):
-        given, own = getattr(source, each.name, None), by_name.get(each.name, {})
-        for value in given if isinstance(given, list) else [given]:
-            if isinstance(value, str):
-                _check_text(each.name, value, default_of(each))
-            check_value(each.name, value, **own)
+    for name, values in given.items():
+        own = by_name.get(name, {})
+        for value in values if isinstance(values, list) else [values]:
+            if isinstance(value, str | PurePath):
+                _check_text(name, str(value), usual.get(name))
+            check_value(name, value, **own)
             if isinstance(value, int) and "most" not in own:
-                check_value(each.name, value, least=-MOST, most=MOST)
+                check_value(name, value, least=-MOST, most=MOST)
 
 
 def _check_text(name: str, text: str, default: Any) -> None:
@@ -173,3 +183,5 @@ def _check_text(name: str, text: str, default: Any) -> None:
         raise ValueError(f"`{name}` holds the character NUL, which no name or path has. Leave the character out.")
     if not text.strip() and text != default:
         raise ValueError(f"`{name}` is empty. Give a value, or leave it out; is a variable unset?")
+    if name in FOLDERS and os.path.isfile(text):
+        raise ValueError(f"`{name}` is {brief(text)}, which is a file. Give a folder: --{name} FOLDER.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from ...utils.messages import unknown_flag
@@ -45,6 +46,14 @@ class Flags(ArgumentParser):
         missing = [f"--{name}" for name in self.needed if getattr(options, name) is None]
         if missing:
             self.error(f"{' and '.join(missing)} must be given")
+        from ...utils.options import check_given  # imports NumPy, which --help does not need
+
+        try:
+            check_given(vars(options), {name: self.get_default(name) for name in vars(options)}, {})
+        except ValueError as error:
+            raise UsageError(f"{error} All flags: {self.prog} --help.") from error
+        if getattr(options, "revision", None) is not None and Path(options.model).is_dir():
+            self.error(f"`revision` is of a Hub id, but {options.model} is a folder. Leave it out")
         return options
 
     def check_kind(self, options: Namespace, kind: str) -> None:
