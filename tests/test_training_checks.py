@@ -11,7 +11,7 @@ import tiny_run
 import torch
 from datasets import DatasetDict
 from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
-from transformers import AutoModelForSequenceClassification, SchedulerType, TrainingArguments, get_scheduler
+from transformers import AutoModel, AutoModelForSequenceClassification, SchedulerType, TrainingArguments, get_scheduler
 
 from seal_hf import (
     EnergyTrainer,
@@ -483,6 +483,7 @@ def test_two_ways_to_read_logits_are_refused(tmp_path):
 
 
 def test_options_of_a_fresh_net_are_refused_beside_a_pretrained_one(tmp_path):
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path)
     texts = SimpleNamespace(name="texts", kind="text", label_names=list("abc"), label_rates=None)
     with pytest.raises(ValueError, match="`dropout` is for the MLP for features, but 'texts' is text"):
         SealForMultiLabel.for_data(texts, tmp_path, dropout=0.3)

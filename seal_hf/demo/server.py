@@ -107,7 +107,6 @@ def start(
         max_upload: largest file, in MB. All uploads and results together take at most eight times as much.
     """
     import gradio as gr
-    from fastapi import FastAPI
 
     from .guard import Guard
     from .uploads import Uploads
@@ -116,7 +115,7 @@ def start(
     uploads = Uploads(Path(folder), KEPT * max_upload * MB)
 
     @asynccontextmanager
-    async def guarded(app: FastAPI) -> AsyncIterator[None]:
+    async def guarded(app: Any) -> AsyncIterator[None]:
         assert app.middleware_stack is not None  # this runs in it
         app.middleware_stack = Guard(app.middleware_stack, access, uploads)  # around Gradio's own middleware
         keeping = asyncio.create_task(uploads.keep_room())

@@ -57,7 +57,8 @@ def check_resumable(loss_net: LossNet, folder: str | Path) -> None:
             f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{STATE}, the state of the loss-net's optimizer, is "
             "missing. Was it saved with save_only_model=True? Start a new run from its weights instead."
         )
-    trained = (parameter for parameter in loss_net.parameters() if parameter.requires_grad)
+    with loss_net.active(training=True):  # of an adapter on a shared base
+        trained = [parameter for parameter in loss_net.parameters() if parameter.requires_grad]
     check_optimizer(file, read_state(file).get("optimizer"), trained)
 
 
