@@ -44,6 +44,7 @@ from .training.decisions import fit_decisions
 from .training.decoding import PredictionDecoder, check_undecoded
 from .training.energy_weight import EnergyWeight, is_ruled, prefix_of
 from .training.epochs import tell_epochs
+from .training.evaluation import counted_rows
 from .training.forwards import PhaseMeters, TwoNets
 from .training.frozen import cache_features
 from .training.launchers import check_launcher
@@ -159,12 +160,10 @@ class SealTrainer(StructuredTrainer):
         if outputs is None:
             outputs = self.forwards.run_task_net(model, inputs)
         with torch.autocast(outputs.logits.device.type, enabled=False):  # transformers 4 on CPU is inside one
-            noise = self.forwards.noise(self.window.position, self.args.loss_net_steps) if model.training else None
-            space = self.space.of(inputs) if model.training else self.space  # evaluation ignores row weights
-            task_loss = space.task_loss(outputs.logits, inputs["labels"], noise)
             if not model.training:
-                self.forwards.meter_evaluation(outputs, inputs)
-                return (task_loss, ModelOutput(logits=outputs.logits)) if return_outputs else task_loss
+                return self._evaluation_loss(outputs, inputs, return_outputs)
+            noise = self.forwards.noise(self.window.position, self.args.loss_net_steps)
+            task_loss = self.space.of(inputs).task_loss(outputs.logits, inputs["labels"], noise)
             self.has_computed = True
             loss = self.args.task_weight * task_loss
             if self.learner is not None:
@@ -172,6 +171,14 @@ class SealTrainer(StructuredTrainer):
             self.meters.add(task_loss=task_loss)
             self.meters.watch("task-net", loss, self.state.global_step)
             return (loss, outputs) if return_outputs else loss
+
+    def _evaluation_loss(self, outputs: Any, inputs: dict[str, Tensor], return_outputs: bool) -> Any:
+        """The task loss, without row weights, of the rows that count. Energies are metered."""
+        labels = inputs["labels"]
+        count = counted_rows(self.accelerator, len(labels))
+        loss = self.space.task_loss(outputs.logits[:count], labels[:count])
+        self.forwards.meter_evaluation(outputs, inputs)
+        return (loss, ModelOutput(logits=outputs.logits)) if return_outputs else loss
 
     def _add_energy(self, loss: Tensor, task_loss: Tensor, outputs: Any, inputs: dict[str, Tensor]) -> Tensor:
         """`loss` + λ1 · task term of E(x, ŷ) + the extensions' terms. Gradients reach the task-net alone, through ŷ."""

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import logging
 import os
 import random
 import shutil
@@ -12,7 +13,7 @@ import tiny_run
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainingArguments
 from transformers.trainer_callback import ExportableState, PrinterCallback
 
 from seal_hf import NonFiniteLossError, SealForMultiLabel, SealTrainer, TensorRows
@@ -20,6 +21,8 @@ from seal_hf.saving import mark_complete
 from seal_hf.training.carried import FIGURES
 
 STOP = 8  # of 18 updates, 6 per epoch unless batches are repeated: in the middle of the second epoch
+OLD = hasattr(TrainingArguments, "group_by_length")  # of transformers 4
+BY_LENGTH = {"group_by_length": True} if OLD else {"train_sampling_strategy": "group_by_length"}
 RUNS = {
     "nce": dict(),
     "several updates": dict(loss_net_steps=3, loss_net_lr_scheduler_type="linear", loss_net_warmup_steps=30),
@@ -35,13 +38,22 @@ RUNS = {
     "bf16": dict(bf16=True),
     "implicit gradients": dict(loss="regression", hypergradient="cg"),
     "a log at the end of each epoch": dict(logging_strategy="epoch"),
+    "persistent workers": dict(
+        dataloader_num_workers=1, dataloader_persistent_workers=True, eval_strategy="steps", eval_steps=5
+    ),
+    "another sampler": dict(accelerator_config={"use_seedable_sampler": False}, num_rows=37, data_seed=3),
+    "grouped by length": dict(
+        **BY_LENGTH, batch=4, accumulation=2, num_rows=37, lengths=True, remove_unused_columns=False
+    ),
 }
 
 
-def run(folder, resume=None, stop=None, num_rows=tiny_run.ROWS, seed=0, **options):
-    """As `tiny_run.run`, with dropout, and with another global seed where one is given."""
+def run(folder, resume=None, stop=None, num_rows=tiny_run.ROWS, seed=0, lengths=False, **options):
+    """As `tiny_run.run`, with dropout, and with another global seed where one is given; with a column of lengths, rows
+    of a plain data set."""
     torch.manual_seed(seed)
-    rows = TensorRows(tiny_run.table().select(range(num_rows)))
+    rows = tiny_run.table().select(range(num_rows))
+    rows = rows.add_column("length", list(range(num_rows))) if lengths else TensorRows(rows)
     options = dict(dropout=0.3, rows=rows, lr_scheduler_type="cosine", **options)
     trainer, nets = tiny_run.make(folder, callbacks=[tiny_run.StopAt(stop)] if stop else None, **options)
     trainer.train(resume_from_checkpoint=resume)
@@ -84,6 +96,24 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, name):
     assert torch.equal(resumed, whole)
     assert state_of(trainer) == state_of(done)
     assert figures(trainer) == [pytest.approx(log, rel=1e-6) for log in figures(done)]  # rounding of a sum of losses
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        (dict(ignore_data_skip=True), "ignore_data_skip"),
+        (dict(accelerator_config={"dispatch_batches": True}), "dispatch_batches"),
+        (dict(), None),
+    ],
+)
+def test_a_resume_that_the_trainer_makes_inexact_says_so(tmp_path, caplog, options, named):
+    options |= dict(save_strategy="steps", save_steps=8, max_steps=9)
+    with caplog.at_level(logging.WARNING, logger="seal_hf"):
+        run(tmp_path / "whole", **options)
+        assert "another order" not in caplog.text
+        run(tmp_path / "part", resume=str(tmp_path / "whole" / "checkpoint-8"), **options)
+    assert (f"because of {named}: its figures will differ" in caplog.text) == (named is not None)
+    assert ("another order" in caplog.text) == (named is not None)
 
 
 @pytest.mark.parametrize("options", [dict(), dict(logging_strategy="epoch")], ids=str)

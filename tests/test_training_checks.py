@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tiny_masks
 import tiny_run
 import torch
 from datasets import DatasetDict
@@ -16,6 +17,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, Schedule
 from seal_hf import (
     EnergyTrainer,
     EnergyTrainingArguments,
+    MaskRows,
     RewardTagSpace,
     SealForMultiLabel,
     SealForSegmentation,
@@ -503,3 +505,12 @@ def test_values_that_a_search_sets_are_checked(tmp_path):
     energy.args.inference_optimizer = "newton"
     with pytest.raises(ValueError, match="`inference_optimizer` is 'newton'"):
         energy.train()
+
+
+def test_persistent_workers_do_not_go_with_rows_that_differ_by_epoch(tmp_path):
+    """They would keep the crops of their first epoch, and a resumed run those of another."""
+    options = dict(dataloader_num_workers=1, dataloader_persistent_workers=True)
+    crops = MaskRows(tiny_masks.squares(8), tiny_masks.CROP)
+    with pytest.raises(ValueError, match="`dataloader_persistent_workers` is True, .* a MaskRows, differs by epoch"):
+        tiny_masks.make(tmp_path, tiny_masks.model(), crops, **options)
+    tiny_masks.make(tmp_path, tiny_masks.model(), MaskRows(tiny_masks.squares(8)), **options)

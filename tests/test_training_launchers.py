@@ -10,7 +10,13 @@ from accelerate.utils import DistributedType, DynamoBackend
 
 from seal_hf import SealTrainer, TensorRows
 from seal_hf.training import launchers
-from seal_hf.training.launchers import check_launched_net, check_launcher, check_resume, spare_crf
+from seal_hf.training.launchers import (
+    check_data_parallel,
+    check_launched_net,
+    check_launcher,
+    check_resume,
+    spare_crf,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +32,7 @@ def chosen(kind, processes=2, plugin=None, precision="no", backend=DynamoBackend
         distributed_type=kind,
         num_processes=processes,
         split_batches=False,
+        even_batches=True,
         mixed_precision=precision,
         native_amp=True,
         parallelism_config=parallelism,
@@ -75,6 +82,18 @@ def test_split_batches_do_not_go_with_repeats(tmp_path):
     with pytest.raises(ValueError, match="`split_batches` and `batch_repeats` > 1 do not go together"):
         tiny_run.make(tmp_path, accelerator_config=dict(split), batch_repeats=2)
     tiny_run.make(tmp_path, accelerator_config=dict(split))
+
+
+def test_unequal_numbers_of_batches_are_refused_for_several_processes(tmp_path):
+    """Of 37 rows in batches of 4 and two processes, one would wait for the other forever."""
+    several = chosen(DistributedType.MULTI_CPU)
+    several.even_batches = False
+    for check in (check_launcher, check_data_parallel):
+        with pytest.raises(ValueError, match="`even_batches` is False .* would wait for them forever"):
+            check(tiny_run.arguments(tmp_path), several)
+    alone = chosen(DistributedType.NO, processes=1)
+    alone.even_batches = False
+    check_launcher(tiny_run.arguments(tmp_path), alone)
 
 
 def test_processes_that_do_not_know_of_each_other_are_refused(tmp_path, monkeypatch):

@@ -35,7 +35,7 @@ def make(folder, net, rows, callbacks=None, **options):
 
 
 def run_all(folder, world):
-    """Parameters, and energies of an evaluation of 42 rows, each counted once, by case."""
+    """Parameters, and energies and loss of an evaluation of 42 rows, each counted once, by case."""
     results = {}
     for name, options in CASES.items():
         options = {**options, "per_device_train_batch_size": options["per_device_train_batch_size"] // world}
@@ -53,6 +53,6 @@ def run_all(folder, world):
         assert trainer.args.world_size == trainer.accelerator.num_processes == world
         metrics = trainer.evaluate(TensorRows(tiny_run.table(42)))
         parameters = torch.cat([p.detach().flatten() for p in net.parameters()])
-        energies = {key: value for key, value in metrics.items() if "energy" in key}
+        energies = {key: value for key, value in metrics.items() if "energy" in key or key == "eval_loss"}
         results[name] = {"parameters": parameters, "energies": energies}
     return results

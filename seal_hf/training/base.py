@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader, RandomSampler, Subset
 from transformers import Trainer, set_seed
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput, TrainOutput, default_compute_objective
@@ -30,8 +30,16 @@ from ..utils.messages import brief
 from .alignment import ALIGNMENT, PULL
 from .carried import CarriedFigures
 from .checkpoints import Checkpoints
-from .checks import check_best_metric, check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
-from .epochs import SaveAfterEvaluation, tell_epochs
+from .checks import (
+    check_best_metric,
+    check_columns,
+    check_embeddings,
+    check_label_names,
+    check_own_loss,
+    check_saving,
+    tell_inexact,
+)
+from .epochs import SaveAfterEvaluation, check_workers, tell_epochs
 from .evaluation import putting_back, scored_by, scoring
 from .hints import hint_at
 from .label_parts import see_labels
@@ -39,6 +47,7 @@ from .meters import Meters, contrasts
 from .patience import logged, unchanged
 from .rows import check_batches
 from .run_record import contents
+from .samplers import SeededByEpoch, order_seed
 
 logger = logging.get_logger(__name__)
 BESIDE_INPUTS = ("labels", FEATURES, OUTPUTS, REWARD_CODES, SAMPLE_WEIGHT)  # columns that no encoder reads
@@ -103,6 +112,7 @@ class StructuredTrainer(Trainer):
         check_embeddings(self.model, args)
         self.add_callback(SaveAfterEvaluation())
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
+        check_workers(args, train_dataset)
         self._contents = {}
         self._default_collator = self.data_collator if data_collator is None else None
         self._take_collator(train_dataset)  # for loaders of a subclass, which read the attribute
@@ -182,6 +192,25 @@ class StructuredTrainer(Trainer):
         self.see(self.space, test_dataset)
         with self._whole_evaluation():
             return super().get_test_dataloader(test_dataset)
+
+    def _get_dataloader(self, *args: Any, **kwargs: Any) -> DataLoader:
+        """As the Trainer's. Persistent workers are seeded by a generator of their own: they are seeded once in a run
+        and once more in a resumed run, which would shift the noise of dropout."""
+        loader: Any = super()._get_dataloader(*args, **kwargs)
+        if self.args.dataloader_persistent_workers:
+            inner = getattr(loader, "base_dataloader", loader)  # of accelerate's
+            inner.generator = torch.Generator().manual_seed(self.args.seed)
+        return loader
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        """As the Trainer's; the order of an epoch depends on the seed and the epoch alone."""
+        sampler: Any = super()._get_train_sampler(train_dataset)
+        is_seeded = isinstance(sampler, RandomSampler) and self.args.accelerator_config.use_seedable_sampler
+        if is_seeded or getattr(sampler, "generator", 0) is not None:
+            return sampler
+        sampler = SeededByEpoch(sampler, order_seed(self.args))
+        tell_epochs(self, sampler)
+        return sampler
 
     def see(self, space: OutputSpace, dataset: Any) -> None:
         """Show a space the labels of a data set. A user's collator may change them: then they count as unseen."""
@@ -303,6 +332,7 @@ class StructuredTrainer(Trainer):
         """As the Trainer's. `True` and `"last"` resume from the last complete checkpoint; without one, `"last"` starts
         anew. ValueError for an incomplete checkpoint, or one of a run with other arguments unless `resume_changed`."""
         self._resumed_from = self.checkpoints.folder_to_resume(resume_from_checkpoint)
+        tell_inexact(self.args, self._resumed_from)
         tell_epochs(self, self.train_dataset)
         self.loss_net_at_start = None
         asked = self.args.eval_on_start

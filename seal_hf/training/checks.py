@@ -110,6 +110,23 @@ def check_saving(args: SealTrainingArguments) -> None:
         )
 
 
+def tell_inexact(args: TrainingArguments, checkpoint: str | None) -> None:
+    """Warn if the Trainer resumes a run from `checkpoint` with other rows than the uninterrupted run would see."""
+    launching: Any = args.accelerator_config
+    found = {
+        "ignore_data_skip": args.ignore_data_skip,
+        "dispatch_batches": bool(launching.dispatch_batches),
+        "dataloader_in_order=False": args.dataloader_num_workers > 1
+        and not vars(args).get("dataloader_in_order", True),
+    }
+    names = [name for name, is_inexact in found.items() if is_inexact]
+    if checkpoint is not None and names:
+        logger.warning(
+            f"The resumed run sees its rows in another order than without the interruption, because of "
+            f"{' and '.join(names)}: its figures will differ."
+        )
+
+
 def check_own_loss(args: TrainingArguments, compute_loss_func: Callable | None) -> None:
     """Raises ValueError for options that change the Trainer's own loss, which our trainers do not use."""
     given = {"label_smoothing_factor": args.label_smoothing_factor, "compute_loss_func": compute_loss_func}

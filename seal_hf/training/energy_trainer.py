@@ -33,6 +33,7 @@ from .base import StructuredTrainer, encoder_inputs
 from .checks import check_task_net, tell_problem_type
 from .energy_arguments import EnergyTrainingArguments
 from .energy_methods import ENERGY_METHODS, Problem
+from .evaluation import counted_rows
 from .label_parts import check_all_known, check_no_weights
 from .launchers import check_data_parallel
 from .rows import check_rows
@@ -130,7 +131,8 @@ class EnergyTrainer(StructuredTrainer):
                 row = self.space.join([y, self.space.candidate(gold)])
                 energies = self.model.energies(features, row, mask)
                 self._meter_energies(energies)
-                loss = (energies[:, GOLD] - energies[:, OUTPUT]).mean()
+                count = counted_rows(self.accelerator, len(energies))
+                loss = (energies[:count, GOLD] - energies[:count, OUTPUT]).mean()
         if prediction_loss_only:
             return loss, None, None
         return loss, self.space.logits(y.squeeze(1)), labels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch.utils.data import IterableDataset
-from transformers import Trainer, TrainerCallback
+from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_utils import IntervalStrategy
 
 
@@ -43,11 +43,26 @@ class SaveAfterEvaluation(TrainerCallback):
         self.held = False
 
 
+def check_workers(args: TrainingArguments, rows: Any) -> None:
+    """Raises ValueError for rows that differ by epoch, and persistent workers, which keep those of their first one."""
+    differ = getattr(rows, "is_random", _learns_epochs(rows))
+    if args.dataloader_persistent_workers and differ:
+        raise ValueError(
+            f"`dataloader_persistent_workers` is True, but `train_dataset`, a {type(rows).__name__}, differs by epoch, "
+            "and persistent workers keep the rows of their first epoch. Leave it out."
+        )
+
+
+def _learns_epochs(told: Any) -> bool:
+    """True if `told` has `set_epoch`; the Trainer itself tells streams."""
+    return not isinstance(told, IterableDataset) and callable(getattr(told, "set_epoch", None))
+
+
 def tell_epochs(trainer: Trainer, told: Any) -> None:
     """Add the callback for training rows or a sampler, if it has `set_epoch`, in place of one for others of its
     type."""
-    if isinstance(told, IterableDataset) or not callable(getattr(told, "set_epoch", None)):
-        return  # the Trainer tells streams
+    if not _learns_epochs(told):
+        return
     for callback in trainer.callback_handler.callbacks[:]:
         if isinstance(callback, NewEpoch) and type(callback.told) is type(told):
             trainer.remove_callback(callback)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from accelerate import Accelerator
 from torch.utils.data import DataLoader
 from transformers import TrainingArguments
 from transformers.utils import logging
@@ -68,6 +69,19 @@ def predicting(trainer: Any, preprocess: Callable | None = None) -> Iterator[Non
     finally:
         vars(trainer).update(before)
         trainer.args.prediction_loss_only = loss_only
+
+
+def counted_rows(accelerator: Accelerator, size: int) -> int:
+    """The number of rows of an evaluation's batch that count, from the first on. With several processes, accelerate
+    fills the last batches up with rows that it has given before.
+
+    Args:
+        size: rows of this process's batch. It stays if none of them counts, for a mean over them is not read.
+    """
+    state = accelerator.gradient_state
+    if not state.end_of_dataloader or state.remainder <= 0:
+        return size
+    return min(max(state.remainder - accelerator.process_index * size, 0), size) or size
 
 
 @contextmanager

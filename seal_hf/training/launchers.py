@@ -46,6 +46,7 @@ def check_launcher(
         return
     kind = accelerator.distributed_type
     _check_processes(accelerator)
+    _check_even(accelerator)
     _check_sharding_is_done(args, kind)
     if kind not in (DistributedType.NO, *DDP, *SHARDED):
         raise ValueError(
@@ -103,6 +104,7 @@ def check_data_parallel(args: TrainingArguments, accelerator: Accelerator | None
     if accelerator is None:
         return
     _check_processes(accelerator)
+    _check_even(accelerator)
     _check_sharding_is_done(args, accelerator.distributed_type)
     if accelerator.distributed_type not in (DistributedType.NO, *DDP):
         raise ValueError(
@@ -147,6 +149,15 @@ def _check_processes(accelerator: Accelerator) -> None:
             f"The launcher started {launched} processes (WORLD_SIZE), but accelerate chose "
             f"{accelerator.distributed_type.value} with {found}: gradients would not be averaged. On a machine without "
             "GPUs, set use_cpu=True (--use_cpu)."
+        )
+
+
+def _check_even(accelerator: Accelerator) -> None:
+    """ValueError for processes with unequal numbers of batches: those with more would wait for the others forever."""
+    if accelerator.num_processes > 1 and not accelerator.even_batches:
+        raise ValueError(
+            "`even_batches` is False in `accelerator_config`, but then one process may have a batch more than the "
+            "others and would wait for them forever. Leave it out, or set dataloader_drop_last for training."
         )
 
 

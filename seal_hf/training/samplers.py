@@ -1,5 +1,5 @@
-"""The order of training rows: for batch repeats, the paper's n_F task-net updates on one batch; and for rows of which
-only some have gold."""
+"""The order of training rows: for batch repeats, the paper's n_F task-net updates on one batch; for rows of which only
+some have gold; and for samplers of the Trainer that draw it from the global random state."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
         window = trainer._train_batch_size * args.gradient_accumulation_steps * args.world_size
         if args.batch_repeats == 1:
             window = 1  # no window has to be filled
-        seed = args.data_seed if args.data_seed is not None else args.seed
         few = dataset.num_labelled if has_few_labels(dataset) else None
-        return cls(len(dataset), window, args.batch_repeats, seed, few)
+        return cls(len(dataset), window, args.batch_repeats, order_seed(args), few)
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
@@ -57,6 +56,34 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
         order = order.repeat(-(-num_windows * self.window // self.num_rows))[: num_windows * self.window]
         repeated = order.view(num_windows, 1, self.window).expand(-1, self.repeats, -1)
         yield from repeated.reshape(-1).tolist()
+
+
+class SeededByEpoch(torch.utils.data.Sampler[int]):
+    """A sampler of the Trainer with a generator of its own in each epoch. Without one, it draws from the global random
+    state, which a run that resumes within an epoch cannot bring back.
+
+    Args:
+        sampler: has an attribute `generator`.
+        seed: the order of epoch e depends on `seed + e` alone.
+    """
+
+    def __init__(self, sampler: Any, seed: int):
+        self.sampler, self.seed, self.epoch = sampler, seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def __iter__(self) -> Iterator[int]:
+        self.sampler.generator = torch.Generator().manual_seed(self.seed + self.epoch)
+        return iter(self.sampler)
+
+
+def order_seed(args: Any) -> int:
+    """The seed of the order of rows."""
+    return args.seed if args.data_seed is None else args.data_seed
 
 
 def has_few_labels(rows: Any) -> bool:

@@ -33,6 +33,7 @@ class TensorRows(torch.utils.data.Dataset):
             if a row has two texts.
         num_cut: number of texts cut at that length.
         num_labelled: the number of rows with gold, if the first rows have gold and the others a reward; else None.
+        is_random: True if a row differs by epoch.
 
     Raises:
         ValueError: a column is not numeric, or is ragged and has no padding value.
@@ -122,6 +123,10 @@ class TensorRows(torch.utils.data.Dataset):
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Tensor]]:
         """Called by the DataLoader: a list with one element, the stacked batch."""
         return [self.batch(indices)]
+
+    @property
+    def is_random(self) -> bool:
+        return False
 
     def unaugmented(self) -> TensorRows:
         """The same rows without random changes, as an evaluation reads them."""

@@ -84,6 +84,10 @@ class MaskRows(TensorRows):
         near = ((ends - self.mean) / self.std - (ends - mean) / std).abs() <= 1e-3 / std
         return bool(near.all()) and self.flip_channels == scaling["flip_channels"]
 
+    @property
+    def is_random(self) -> bool:
+        return self.crop_size is not None
+
     def set_epoch(self, epoch: int) -> None:
         """New crops, uniform over all places; [`NewEpoch`] calls it."""
         self.epoch = epoch

@@ -201,6 +201,10 @@ class ImageRows(TensorRows):
         rows._read(images, processor, kept=0)
         return rows
 
+    @property
+    def is_random(self) -> bool:
+        return self.augment is not None
+
     def unaugmented(self) -> ImageRows:
         rows = copy(self)
         rows.augment = None
