@@ -79,6 +79,13 @@ ELSEWHERE = {  # fields of config.json -> what the message says
     "checkpoint": ({"model_args": {"checkpoint_path": "x.bin"}}, "`checkpoint_path`"),
     "trust": ({"keypoint_detector_config": {"trust_remote_code": True}}, "`trust_remote_code` is True"),
     "quantised": ({"quantization_config": {"quant_method": "eetq"}}, "expected one of bitsandbytes"),
+    "another name": (
+        {"attribute_map": {"a": "transformers_weights"}, "a": "adapter_model.bin"},
+        "`attribute_map` is .*expected nothing",
+    ),
+    "copies": ({"inner_group_num": 10**6}, "`inner_group_num` is 1000000; expected at most 200"),
+    "negative": ({"hidden_size": -5}, "cannot be loaded as .* RuntimeError: .* negative dimension -5"),
+    "several lines": ({"add_cross_attention": True}, "cannot be loaded as .* ValueError: BertLayer"),
     "layers": ({"num_hidden_layers": 10**8}, "config.json: `num_hidden_layers` is 100000000; expected at most 200"),
     "layers of a part": ({"vision_config": {"depths": [2, 10**8]}}, "`depths` is 100000000"),
     "labels": ({"num_labels": 10**9}, "`num_labels` is 1000000000"),
@@ -254,6 +261,9 @@ def test_a_part_of_a_configuration_cannot_ask_either(folder, monkeypatch):
     ("fields", "said"),
     [
         ({"r": 10**9}, "`r` is 1000000000; expected at most"),
+        ({"layer_replication": [[0, 10**8]]}, "`layer_replication` is 100000000; expected at most"),
+        ({"init_lora_weights": "pissa_niter_999999999"}, "`init_lora_weights` .* fewer than 100 iterations"),
+        ({"base_model_name_or_path": "no/where"}, "^[^\n]* holds an adapter, but its base cannot be loaded: [^\n]*$"),
         ({"rank_pattern": {"query": 10**9}}, "`query` is 1000000000"),
         ({"base_model_name_or_path": "BIN"}, "x.bin: no such folder"),
         ({"megatron_config": {"a": 1}}, "`megatron_config`"),

@@ -15,7 +15,7 @@ from transformers.utils import find_adapter_config_file
 from ..adapters import LIBRARIES, not_installed
 from ..adapters.quantised import from_json, quantized
 from ..saving.export import ADAPTER_FILES, DECISIONS, QUANTIZATION, read_decisions
-from ..utils.files import loading
+from ..utils.files import in_line, loading
 from ..utils.gate import check_origin, load_net, no_questions
 from .labels import label_maps
 
@@ -52,7 +52,7 @@ def said_plainly(name: str, kind: str, kwargs: Mapping[str, Any], hub: dict[str,
     except OSError as error:
         if Path(name).exists():
             raise
-        raise OSError(f"{name}: no such folder here, and it cannot be read from the Hub: {error}") from error
+        raise OSError(f"{name}: no such folder here, and it cannot be read from the Hub: {in_line(error)}") from error
     except ValueError as error:
         unknown = "does not recognize this architecture" in str(error)
         if not unknown and "Unrecognized configuration class" not in str(error):
@@ -73,7 +73,7 @@ def said_plainly(name: str, kind: str, kwargs: Mapping[str, Any], hub: dict[str,
         raise ValueError(
             f"The weights in {name} do not have the requested shapes (num_labels="
             f"{kwargs.get('num_labels', 'as saved')}). For another label set than the saved classifier's, pass "
-            f"ignore_mismatched_sizes=True: the classifier then starts from fresh weights. {error}"
+            f"ignore_mismatched_sizes=True: the classifier then starts from fresh weights. {in_line(error)}"
         ) from error
 
 
@@ -137,7 +137,7 @@ def load_task_net(
                 f"{name} holds an adapter of the library {library.mode!r}, {not_installed(library.mode)}"
             ) from error
         except OSError as error:
-            raise OSError(f"{name} holds an adapter, but its base cannot be loaded: {error}") from error
+            raise OSError(f"{name} holds an adapter, but its base cannot be loaded: {in_line(error)}") from error
         if task_net is not None:
             names = kwargs.get("id2label") or task_net.config.id2label or {}  # `adapters` orders them otherwise
             task_net.config.update({**decisions, **label_maps([names[i] for i in sorted(names)])})

@@ -7,6 +7,7 @@ import itertools
 import json
 import logging
 import os
+import re
 import secrets
 import sys
 from collections.abc import Iterator
@@ -114,6 +115,15 @@ def of_variant(file: str, variant: str | None) -> str:
     return f"{start}.{variant}{dot}{suffix}" if variant else file
 
 
+MOST_SAID = 400  # characters of a library's error that are shown
+
+
+def in_line(error: BaseException) -> str:
+    """What a library's error says, in one line without a full stop; its end is left out if it is long."""
+    words = " ".join(str(error).split()).removesuffix(".")
+    return words if len(words) <= MOST_SAID else f"{words[:MOST_SAID]} ..."
+
+
 @contextmanager
 def loading(folder: str | os.PathLike[str], what: str) -> Iterator[None]:
     """Inside, a library loads something from a folder or repo that others may have damaged.
@@ -133,12 +143,15 @@ def loading(folder: str | os.PathLike[str], what: str) -> Iterator[None]:
             f"{folder}: its weights are not readable as safetensors: {error}. Is the file whole, or a pointer of Git "
             "LFS (git lfs pull)?"
         ) from error
-    except (ImportError, OSError, RuntimeError, ValueError):  # messages for users
-        raise
     except Exception as error:  # of many types: transformers takes the values of a file as they are
+        said = str(error)
+        if isinstance(error, (ImportError, OSError)) or (isinstance(error, ValueError) and "\n" not in said):
+            raise  # messages for users
+        if isinstance(error, RuntimeError) and re.search("mismatch|memory", said):
+            raise  # the caller says what has other shapes, and the program what needs less memory
         raise ValueError(
-            f"{folder} cannot be loaded as {what}: {type(error).__name__}: {' '.join(str(error).split())}. Is an "
-            "argument wrong, or a file there damaged, edited, or saved by another version?"
+            f"{folder} cannot be loaded as {what}: {type(error).__name__}: {in_line(error)}. Is "
+            "an argument wrong, or a file there damaged, edited, or saved by another version?"
         ) from error
 
 

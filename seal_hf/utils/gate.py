@@ -22,10 +22,11 @@ from typing import Any
 from .files import json_object, of_variant
 from .messages import few
 
-NET = ("config.json", "generation_config.json", "adapter_config.json", "head_config.json")
+NET = ("config.json", "adapter_config.json", "head_config.json", "generation_config.json")
 TOKENIZER = ("config.json", "tokenizer_config.json", "special_tokens_map.json")
 PROCESSOR = ("config.json", "preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
 CODE = "auto_map"  # the key of a configuration that names code
+REFUSED = "wants to run code"
 SAFE, SUFFIX, INDEX = "model.safetensors", ".safetensors", ".safetensors.index.json"
 ADAPTER = "adapter_config.json"
 ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter.safetensors")  # of PEFT, of the library `adapters`
@@ -38,21 +39,24 @@ IF_INSTALLED = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_a
 IMPLEMENTATION = re.compile(r"^_?(attn|experts)_implementation(_internal)?$")
 FETCHES = frozenset(  # keys by which a library would fetch, import or unpickle something else
     "use_kernels kernel_config allow_all_kernels use_pretrained_backbone checkpoint_path trust_remote_code "
-    "megatron_config arrow_config shadow_model prompt_tuning_init_state_dict_path tokenizer_kwargs".split()
+    "megatron_config arrow_config shadow_model prompt_tuning_init_state_dict_path tokenizer_kwargs "
+    "attribute_map sub_configs".split()  # these two give a field another name
 )
 FILE_LISTS = ("configuration_files", "fast_tokenizer_files")
 PLAIN = re.compile(r"\w[\w.-]*")
 ORIGIN = re.compile(r"(^|_)name_or_path$|^model_name$")  # an adapter's base passes the gate when it is loaded
 TABLE = re.compile(r"^(id2label|label2id|added_tokens_decoder)$")  # large, and without sizes
-REPEATED = re.compile(r"(layers?|blocks?|depths?|stages?|groups|experts?|repeats?|levels)$")
+REPEATED = re.compile(r"(layers?|blocks?|depths?|stages?|groups|group_num|experts?|repeats?|levels|replication)$")
+COUNT = re.compile(r"^(num|n)_|_num$")
 RANK = re.compile(r"^(r|rank|num_virtual_tokens)$")
 TABLES = re.compile(r"^(num_labels|num_classes)$")
-NO_SIZE = re.compile(r"(_ids?|_index|_token|theta|seed|length|alpha|key|version)$")
+NO_SIZE = re.compile(r"(_ids?|_index|_tokens?|theta|seed|length|alpha|key|version)$")
 
 FEW = 200  # repeated parts that any configuration may state
 WIDE = 1024  # width of an adapter that any configuration may state
 MANY = 100_000  # labels that any configuration may state
-LARGEST = 20_000_000  # the largest size that any configuration may state
+COUNTED = 10_000  # the largest count of something else, and the largest size in an adapter
+LARGEST = 20_000_000  # the largest other size
 TIMES, FREE = 4, 100_000_000  # parameters that a net may have: so many times its stored values, and so many more
 MOST_BYTES = 100_000_000  # of a configuration, or of the header of a safetensors file
 LEAST_REDUCTION = 0.01  # of a bottleneck: the encoder's width divided by it is the bottleneck's
@@ -102,9 +106,12 @@ def check_origin(
         _check_links(Path(name))
     elif Path(name).exists():
         raise ValueError(f"{name} is a file; expected the folder of a saved model, or a Hub id.")
-    configs = {file: _config(path) for file in files if (path := find(file)) is not None}
-    if not configs and not Path(name).is_dir():
-        return Stored()  # the loader says why the Hub gives nothing
+    configs: dict[str, dict[str, Any]] = {}
+    for i, file in enumerate(files):
+        if (path := find(file)) is not None:
+            configs[file] = _config(path)
+        elif i == 1 and not configs and not Path(name).is_dir():
+            return Stored()  # the loader says why the Hub gives nothing
     for file, values in configs.items():
         _check_values(f"{name}: {file}", values, Path(name))
     if files is not NET:
@@ -217,11 +224,11 @@ def no_questions(name: Any, hub: Mapping[str, Any] | None = None) -> Iterator[No
     try:
         yield
     except ValueError as error:
-        if "trust_remote_code=True" not in str(error):
+        if "trust_remote_code=True" not in str(error) or REFUSED in str(error):
             raise
         named = few(code_of(str(name), hub)) or "of its own"
         raise ValueError(
-            f"{name} wants to run code ({CODE}: {named}), which is refused. If you have read and trust it, give "
+            f"{name} {REFUSED} ({CODE}: {named}), which is refused. If you have read and trust it, give "
             "--trust_remote_code true (in Python trust_remote_code=True), for a Hub id with the --revision you read."
         ) from error
     finally:
@@ -318,6 +325,8 @@ def _expected(key: str, owner: dict[str, Any], value: Any) -> str | None:
         named = list(value) if isinstance(value, dict) else _parts(value)
         fits = all(_is_plain(each.get("name") if isinstance(each, dict) else each) for each in named)
         expected = "plain names of templates"
+    elif key == "init_lora_weights" and isinstance(value, str):
+        fits, expected = not re.search(r"\d{3}", value), "fewer than 100 iterations"
     elif key == "peft_type":
         fits, expected = str(value).upper() != "XLORA", "a kind that needs no other adapters"
     return None if fits else expected
@@ -369,16 +378,21 @@ def _check_sizes(where: str, values: dict[str, Any], stored: Stored) -> bool:
     for key, _, value in _walk(values):
         if key == "reduction_factor":
             _check_reduction(where, value)
-        if isinstance(value, bool) or not isinstance(value, int) or NO_SIZE.search(key):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             continue
+        if RANK.search(key):
+            least = WIDE
+        elif NO_SIZE.search(key):
+            continue
+        elif TABLES.search(key):
+            least = MANY
+        else:
+            least = COUNTED if COUNT.search(key) or where.endswith(ADAPTER) else LARGEST
+        most, many = max(least, stored.longest), value > stored.longest
         if REPEATED.search(key):
             most, many = max(FEW, stored.count), 4 * value > stored.count
-        elif RANK.search(key) or TABLES.search(key):
-            most, many = max(WIDE if RANK.search(key) else MANY, stored.longest), value > stored.longest
-        else:
-            most, many = max(LARGEST, stored.longest), value > stored.longest
         doubtful = doubtful or many
-        if value > most:
+        if value > most and isinstance(value, int):  # a float is a ratio, by which sizes may become large
             raise ValueError(
                 f"{where}: `{key}` is {reprlib.repr(value)}; expected at most {most}, since there are {stored.count} "
                 f"tensors, none longer than {stored.longest}. Was it edited?"
