@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cli.outputs import open_kind
 from ..cli.outputs.flags import Flags, add_reading, at_least_one
+from ..cli.programs import run_program
 from ..utils.messages import printable
 from .page import check_extra, page_of
 from .server import KEPT, check_port, check_space, serve, start, temporary_folder
@@ -46,20 +47,17 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def launch(model: str, **options: Any) -> None:
-    """The same in Python, for the `app.py` of a Space.
+    """The same in Python, for the `app.py` of a Space. It ends as the command does, also by a signal or an error.
 
     Args:
         model: folder or Hub id.
         options: flags of `seal-hf demo`, such as `decoder="threshold"`.
-
-    Raises:
-        ValueError, OSError, ImportError: as `main`.
     """
-    main(words_of(model, options))
+    run_program(lambda: main(words_of(model, options)))
 
 
 def build(model: str, **options: Any) -> Blocks:
-    """The page without a server, to be part of another one; arguments and errors as in [`launch`]."""
+    """The page without a server, to be part of another one; arguments as in [`launch`], errors as in [`main`]."""
     return page_of(view_of(words_of(model, options)))
 
 

@@ -7,6 +7,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..cli.programs import message_of
 from ..utils.messages import one_line
 from . import markup
 from .files import predict_file
@@ -133,17 +134,10 @@ def told(function: Callable[..., Any]) -> Callable[..., Any]:
 
         try:
             return function(*values, **more)
-        except (ValueError, OSError, ImportError) as error:
-            raise gr.Error(markup.escaped(one_line(error, MOST_SHOWN)), print_exception=False) from error
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
+        except Exception as error:
+            message = message_of(error)
+            if message is None:
                 raise
-            raise gr.Error("There is not enough memory for this. Give less at once.", print_exception=False) from error
+            raise gr.Error(markup.escaped(one_line(message, MOST_SHOWN)), print_exception=False) from error
 
     return run
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """True if Python, NumPy or PyTorch found no memory."""
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
