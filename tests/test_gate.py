@@ -11,14 +11,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny_models import tiny_arguments, tiny_config, tiny_features, tiny_tokenizer
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from seal_hf import SealForMultiLabel, SealTrainer
 from seal_hf.cli import evaluate, predict
 from seal_hf.cli.train import mlc
 from seal_hf.data.tensors.words import load_tokenizer
 from seal_hf.saving import mark_complete
-from seal_hf.utils.gate import check_origin
+from seal_hf.utils.gate import check_origin, no_questions
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 KERNEL = "expected one of eager, sdpa, .* a kernel of the Hub would be code"
@@ -246,6 +246,15 @@ def test_code_of_the_hub_needs_a_revision(name, coded):
         name = coded
     with pytest.raises(ValueError, match="`trust_remote_code` is True, but `revision` is missing"):
         SealForMultiLabel.from_pretrained(name, trust_remote_code=True)
+
+
+def test_a_library_cannot_ask_inside_of_its_own_calls(coded, monkeypatch):
+    """A net whose parts are loaded by its constructor does not pass `trust_remote_code` on to them."""
+    asked = []
+    monkeypatch.setattr("builtins.input", lambda *_: asked.append(1) or "y")
+    with no_questions(coded), pytest.raises(ValueError, match="trust_remote_code"):
+        AutoConfig.from_pretrained(coded)
+    assert not asked and not (coded.parent / "ran").exists()
 
 
 def test_a_part_of_a_configuration_cannot_ask_either(folder, monkeypatch):
