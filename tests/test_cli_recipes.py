@@ -316,6 +316,10 @@ def test_what_the_programs_do_not_do_is_refused(kind, tmp_path):
         ("--optim_args zz", "`optim_args` is 'zz'; it must be key=value, with commas between"),
         ("--torch_compile_mode zz", "`torch_compile_mode` is 'zz'; it must be one of default, "),
         ("--torch_compile_backend zz", "`torch_compile_backend` is 'zz'; it must be one of no, eager, "),
+        (
+            '--accelerator_config {"zz":1}',
+            "`accelerator_config` is .*, with the unknown key 'zz'; known are split_batch",
+        ),
         ("--accelerator_config zz", "`accelerator_config` is 'zz', which is no file. Give JSON, .* or a JSON file"),
         (
             f"--accelerator_config {__file__}",

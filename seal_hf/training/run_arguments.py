@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from accelerate.utils import DynamoBackend
 from transformers import SchedulerType, TrainingArguments
 from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
+from transformers.trainer_pt_utils import AcceleratorConfig
 
 from ..saving.checkpoints import as_pickled
 from ..utils.messages import brief
@@ -101,6 +102,10 @@ def _check_json(name: str, text: str) -> None:
     try:
         found = json.loads(file.read_text(encoding="utf-8") if place.startswith("the file") else text)
         problem = "" if isinstance(found, dict) else f"that holds a {type(found).__name__}"
+        if name == "accelerator_config" and not problem:
+            known = [each.name for each in fields(AcceleratorConfig)]
+            unknown = [key for key in found if key not in known]
+            problem = f"with the unknown key {unknown[0]!r}; known are {', '.join(known)}" if unknown else ""
     except (ValueError, RecursionError) as error:
         problem = f"which is not JSON ({error})"
     if problem:
