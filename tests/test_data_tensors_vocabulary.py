@@ -189,6 +189,16 @@ def test_files_that_are_no_vectors_are_refused(tmp_path):
     path.write_bytes(whole[:3000] + bytes(500) + whole[3500:])
     with pytest.raises(DataError, match="v.npz: .* Save the words"):
         load_word_vectors(path)
+    npy = tmp_path / "folder" / "v.npy"
+    npy.parent.mkdir()
+    pyarrow.parquet.write_table(pa.table({"index": VECTORS.words}), npy.parent / "index.parquet")
+    with npy.open("wb") as file:
+        np.savez(file, vectors=VECTORS.matrix)
+    with pytest.raises(DataError, match="v.npy is an archive of arrays, but a .npy file is one array"):
+        load_word_vectors(npy.parent)
+    npy.write_bytes(b"\x93NUMPY\x01\x00v\x00" + b"{'shape': (".ljust(117) + b"\n")
+    with pytest.raises(DataError, match="v.npy is not a NumPy file of plain numbers"):
+        load_word_vectors(npy.parent)
     path.write_text("no archive")
     with pytest.raises(DataError, match="v.npz is not a NumPy file"):
         load_word_vectors(path)

@@ -18,7 +18,8 @@ from seal_hf.cli import evaluate, predict
 from seal_hf.cli.train import mlc
 from seal_hf.data.tensors.words import load_tokenizer
 from seal_hf.saving import mark_complete
-from seal_hf.utils.gate import check_origin, no_questions
+from seal_hf.saving.kinds import saved_config
+from seal_hf.utils.gate import check_origin, config_of, no_questions
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 KERNEL = "expected one of eager, sdpa, .* a kernel of the Hub would be code"
@@ -149,6 +150,16 @@ def test_a_link_that_leads_out_is_refused(place, folder):
     weights.symlink_to(folder.parent / "x.safetensors")
     with pytest.raises(ValueError, match="model.safetensors is a link to .*x.safetensors, outside of the folder"):
         SealForMultiLabel.from_pretrained(folder)
+
+
+def test_a_configuration_is_not_read_through_a_link(folder):
+    """Its refusal names the link; a reading would complain of the text."""
+    (folder / CONFIG).unlink()
+    (folder.parent / "secret").write_text("a secret")
+    (folder / CONFIG).symlink_to("../secret")
+    for read in (lambda: saved_config(str(folder), {}), lambda: config_of(folder), lambda: check_origin(folder)):
+        with pytest.raises(ValueError, match="config.json is a link to .*secret, outside of the folder"):
+            read()
 
 
 def test_the_links_of_the_hubs_cache_are_followed(folder, tmp_path):
@@ -342,8 +353,46 @@ def test_the_header_of_weights_is_bounded(folder):
     assert (stored.count, stored.elements, stored.longest) == (1, 12, 4)
 
 
+@pytest.mark.parametrize("fields", [{"model_type": "gpt2"}, {}])
+def test_weights_that_hold_nothing_of_the_net_are_refused(fields, folder):
+    """All parameters would be random: a run would train them without a word."""
+    edited(folder / CONFIG, **fields)
+    if not fields:
+        save_file({"other": torch.zeros(2)}, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(
+        ValueError, match="the weights hold nothing of the net that config.json describes, of type '(gpt2|bert)'"
+    ):
+        SealForMultiLabel.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(("part", "flag"), [(".", "false"), ("_loss_net", "true")])
+def test_weights_that_are_not_finite_are_refused_before_they_predict(part, flag, folder, tmp_path):
+    file = folder / part / "model.safetensors"
+    weights = load_file(file)
+    first = next(name for name, value in weights.items() if value.is_floating_point())
+    save_file({**weights, first: weights[first] * float("nan")}, file, metadata={"format": "pt"})
+    (tmp_path / "rows.csv").write_text("text\ngood film\n")
+    words = ["--model", str(folder), "--input", str(tmp_path / "rows.csv"), "--energy", flag]
+    with pytest.raises(ValueError, match="model: the weights are not finite .*damaged"):
+        predict.main(words)
+
+
+def test_a_loss_net_without_its_configuration_is_refused(folder):
+    (folder / "_loss_net" / CONFIG).unlink()
+    with pytest.raises(ValueError, match="_loss_net has weights, but config.json is missing"):
+        SealForMultiLabel.from_pretrained(folder)
+
+
+def test_an_error_of_a_library_names_the_folder(folder):
+    edited(folder / CONFIG, hidden_act="no-such-function")
+    with pytest.raises(ValueError, match=f"{folder}"):
+        SealForMultiLabel.from_pretrained(folder)
+
+
 def test_deep_configurations_end_in_a_line(folder):
     (folder / CONFIG).write_text('{"a": ' + "[" * 50_000 + "]" * 50_000 + "}")
     with pytest.raises(ValueError, match="config.json is not readable as JSON"):
         check_origin(folder)
+    with pytest.raises(ValueError, match="cannot be loaded as a net: RecursionError"):
+        config_of(folder)
     assert sys.getrecursionlimit() < 50_000

@@ -13,7 +13,6 @@ from transformers import (
     CONFIG_MAPPING,
     MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING,
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
-    PretrainedConfig,
     PreTrainedModel,
 )
 from transformers.utils import find_adapter_config_file
@@ -22,6 +21,7 @@ from ..nets.cnn import CNNConfig, CNNForImageClassification
 from ..nets.image_features import PIXELS
 from ..spaces import MultiLabelSpace
 from ..utils.files import json_object
+from ..utils.gate import config_of
 
 HEAD = "ForImageClassification"
 DROPOUT = 0.2  # of a fresh convolutional net
@@ -36,7 +36,7 @@ def is_of_images(name: str, hub: dict[str, Any]) -> bool:
             adapter = json_object(Path(file), "Was it saved completely?")
             base = adapter.get("base_model_name_or_path") or adapter.get("model_name")  # of PEFT, of `adapters`
             return isinstance(base, str) and base != name and is_of_images(base, {})
-        config = PretrainedConfig.get_config_dict(name, **hub)[0]
+        config = config_of(name, hub)
     except (OSError, ValueError):
         return False
     if any(architecture.endswith(HEAD) for architecture in config.get("architectures") or ()):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import PretrainedConfig
 from transformers.utils import logging
 
 from ..saving.export import read_decisions
+from ..utils.gate import config_of
 from ..utils.messages import few
 
 logger = logging.get_logger(__name__)
@@ -87,7 +87,7 @@ def for_other_labels(name: str, asked: dict[int, str], kwargs: dict[str, Any]) -
 def _saved_classifier(name: str, hub: dict) -> dict:
     """The configuration with the labels of a saved classifier's rows; empty if there is none."""
     try:
-        config = PretrainedConfig.get_config_dict(name, **hub)[0]
+        config = config_of(name, hub)
     except OSError:  # transformers 4 on an adapter's folder; or it is missing, which the loader reports
         config = {}
     if not config:  # an adapter's folder

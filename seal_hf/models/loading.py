@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import snapshot_download
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.utils import find_adapter_config_file
 
 from ..adapters import LIBRARIES, not_installed
 from ..adapters.quantised import from_json, quantized
 from ..saving.export import ADAPTER_FILES, DECISIONS, QUANTIZATION, read_decisions
 from ..utils.files import in_line, loading
-from ..utils.gate import check_origin, load_net, no_questions
+from ..utils.gate import check_origin, config_of, load_net, no_questions
 from .labels import label_maps
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def said_plainly(name: str, kind: str, kwargs: Mapping[str, Any], hub: dict[str,
         unknown = "does not recognize this architecture" in str(error)
         if not unknown and "Unrecognized configuration class" not in str(error):
             raise
-        found = PretrainedConfig.get_config_dict(name, **hub)[0].get("model_type")
+        found = config_of(name, hub).get("model_type")
         if unknown:
             raise ValueError(
                 f"{name} holds a model of type {found!r}, which the installed versions of transformers and seal_hf do "
@@ -75,6 +75,17 @@ def said_plainly(name: str, kind: str, kwargs: Mapping[str, Any], hub: dict[str,
             f"{kwargs.get('num_labels', 'as saved')}). For another label set than the saved classifier's, pass "
             f"ignore_mismatched_sizes=True: the classifier then starts from fresh weights. {in_line(error)}"
         ) from error
+
+
+def _check_is_there(net: PreTrainedModel, info: Mapping[str, Any], name: str) -> None:
+    """Raises ValueError if the weights hold nothing of a net beside its head: all of it would be random."""
+    names = set(net.state_dict())
+    body = {key for key in names if key.startswith(f"{net.base_model_prefix}.")} or names
+    if body <= set(info["missing_keys"]):
+        raise ValueError(
+            f"{name}: the weights hold nothing of the net that config.json describes, of type "
+            f"{net.config.model_type!r}. Are both files of the same model?"
+        )
 
 
 @contextmanager
@@ -112,6 +123,7 @@ def load_task_net(
         with _without_report_of_crf() as report:
             found = load_net(auto_class, name, **kwargs, output_loading_info=True)
             report.judge(found[1])
+        _check_is_there(found[0], found[1], name)
         return found
     check_origin(name, hub, adapter=True)
     said = read_decisions(name, hub)

@@ -17,6 +17,7 @@ from ..data.tensors.images import load_image_processor
 from ..inference.decisions import DECISIONS
 from ..nets.fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
 from ..spaces import PixelSpace, mask_space
+from ..utils.gate import config_of
 from ..utils.messages import check_unread
 from .base import SealModel, SealModelT
 from .batches import at_size, check_one_kind, image_batches
@@ -103,7 +104,7 @@ class SealForSegmentation(SealModel):
         """
         _check_encoder(loss_net_encoder)
         try:
-            saved = PretrainedConfig.get_config_dict(model_name_or_path, **hub_options(kwargs))[0]
+            saved = config_of(model_name_or_path, hub_options(kwargs))
         except OSError:  # which the loader reports
             saved = {}
         check_logit_map(str(model_name_or_path), next(iter(saved.get("architectures") or ("",))))

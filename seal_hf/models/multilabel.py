@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from transformers import (
     AutoModelForImageClassification,
     AutoModelForSequenceClassification,
-    PretrainedConfig,
     PreTrainedModel,
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
@@ -29,6 +28,7 @@ from ..nets.image_features import reads_images
 from ..nets.text_windows import WindowedConfig, WindowedEncoder, load_windowed
 from ..spaces import SPARSE_FROM, MultiLabelSpace
 from ..structures.hierarchy import Hierarchy, store_hierarchy
+from ..utils.gate import config_of
 from ..utils.messages import check_owner, check_unread
 from ..utils.options import check_value
 from .base import SealModel, set_bias
@@ -321,7 +321,7 @@ def _check_reads(data: MultiLabelData, model_name_or_path: str, kwargs: dict[str
 
 def _saved_config(model_name_or_path: str, kwargs: dict[str, Any]) -> dict[str, Any]:
     try:
-        return PretrainedConfig.get_config_dict(model_name_or_path, **hub_options(kwargs))[0]
+        return config_of(model_name_or_path, hub_options(kwargs))
     except OSError:  # an adapter's folder; or none, which the loader reports
         return {}
 
@@ -329,7 +329,7 @@ def _saved_config(model_name_or_path: str, kwargs: dict[str, Any]) -> dict[str, 
 def _check_reads_features(data: MultiLabelData, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
     """Raises ValueError for a pretrained model whose config lacks `input_size`, such as one for texts, and for one with
     another number of features."""
-    config, _ = PretrainedConfig.get_config_dict(model_name_or_path, **kwargs)
+    config = config_of(model_name_or_path, kwargs)
     if "input_size" not in config:
         raise ValueError(
             f"`model_name_or_path` is {str(model_name_or_path)!r}, a model of type {config.get('model_type')!r}, but "

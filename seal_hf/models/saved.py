@@ -45,7 +45,11 @@ def loss_net_of(task_net: PreTrainedModel, folder: str, space: str) -> LossNet:
 
 
 def find_loss_net(name: str, hub: dict) -> str | None:
-    """Path of the loss-net's folder, in a local folder or a Hub repo; None if it is missing."""
+    """Path of the loss-net's folder, in a local folder or a Hub repo; None if it is missing.
+
+    Raises:
+        ValueError: it has weights, but no configuration.
+    """
     root = Path(name)
     if not root.is_dir():
         root = Path(
@@ -54,4 +58,8 @@ def find_loss_net(name: str, hub: dict) -> str | None:
             )
         )
     folder = root / LOSS_NET_FOLDER
-    return str(folder) if (folder / "config.json").is_file() else None
+    if (folder / "config.json").is_file():
+        return str(folder)
+    if any(folder.glob("*.safetensors")):
+        raise ValueError(f"{folder} has weights, but config.json is missing. Was it saved completely?")
+    return None

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from torch import Tensor
-from transformers import AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
+from transformers import AutoModelForTokenClassification, PreTrainedModel
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file, logging
 
 from ..adapters import library_of
@@ -25,7 +25,7 @@ from ..spaces import TagSequenceSpace
 from ..structures.crf import CRF
 from ..structures.tied_tags import tied_crf
 from ..utils.files import of_variant
-from ..utils.gate import check_origin
+from ..utils.gate import check_origin, config_of
 from ..utils.messages import check_unread
 from .base import SealModel, SealModelT
 from .batches import check_one_kind
@@ -206,7 +206,7 @@ class SealForTokenClassification(SealModel):
 def is_bilstm(name: str | Path | None, **hub: Any) -> bool:
     """True if a folder or repo holds a BiLSTM; `hub` as for `from_pretrained`."""
     try:
-        config = {} if name is None else PretrainedConfig.get_config_dict(name, **hub)[0]
+        config = {} if name is None else config_of(name, hub)
     except OSError:  # an adapter's folder; or none, which the loader reports
         return False
     return config.get("model_type") == BiLSTMConfig.model_type

@@ -12,6 +12,7 @@ from huggingface_hub.errors import EntryNotFoundError, HFValidationError, LocalE
 
 from ..inference.decisions.base import SAVED, checked
 from ..utils.files import json_object
+from ..utils.gate import check_links
 
 CONFIG, ADAPTER_CONFIG, DECISIONS = "config.json", "adapter_config.json", "seal_decisions.json"
 LOSS_NET_CONFIG = "_loss_net/config.json"
@@ -32,7 +33,7 @@ def _are_names(value: Any) -> bool:
 
 def _is_numbered(value: Any) -> bool:
     whole = isinstance(value, dict) and value.keys() == {str(i) for i in range(len(value))}
-    return whole and _are_names([*value.values()])
+    return whole and _are_names([*value.values()]) and len({*value.values()}) == len(value)
 
 
 def _is_size(value: Any) -> bool:
@@ -55,7 +56,7 @@ INPUTS: dict[str, Check] = {  # how a net read its inputs in training; null coun
 }
 FIELDS: dict[str, Check] = {  # of these files
     "architectures": (_are_names, 'class names, such as ["BertForTokenClassification"]'),
-    "id2label": (_is_numbered, 'the labels by number from 0 on, such as {"0": "a", "1": "b"}'),
+    "id2label": (_is_numbered, 'the labels by number from 0 on, no two alike, such as {"0": "a", "1": "b"}'),
     "inputs": (lambda value: isinstance(value, dict), 'a mapping, such as {"max_length": 128}'),
     "input_size": (lambda value: type(value) is int and value > 0, "the number of features"),
     "predicate_size": (lambda value: type(value) is int and value >= 0, "a width, or 0"),
@@ -145,6 +146,7 @@ def _read(name: str, file: str, hub: dict[str, Any]) -> dict[str, Any] | None:
     """A JSON file of a folder or repo; None if it is missing."""
     path = Path(name)
     if path.is_dir():
+        check_links(path)
         path = path / file
         if not path.is_file():
             return None

@@ -145,8 +145,12 @@ def loading(folder: str | os.PathLike[str], what: str) -> Iterator[None]:
         ) from error
     except Exception as error:  # of many types: transformers takes the values of a file as they are
         said = str(error)
-        if isinstance(error, (ImportError, OSError)) or (isinstance(error, ValueError) and "\n" not in said):
+        if isinstance(error, (ImportError, OSError)):
             raise  # messages for users
+        if isinstance(error, ValueError) and "\n" not in said:
+            if re.search(rf"(?<!\w){re.escape(str(folder))}(?!\w)", said):
+                raise
+            raise ValueError(f"{folder}: {said}") from error
         if isinstance(error, RuntimeError) and re.search("mismatch|memory", said):
             raise  # the caller says what has other shapes, and the program what needs less memory
         raise ValueError(

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from .files import json_object, of_variant
+from .files import json_object, loading, of_variant
 from .messages import few
 
 NET = ("config.json", "adapter_config.json", "head_config.json", "generation_config.json")
@@ -103,7 +104,7 @@ def check_origin(
     name = str(name)
     find = _finder(name, {key: value for key, value in (hub or {}).items() if key in HUB})
     if Path(name).is_dir():
-        _check_links(Path(name))
+        check_links(Path(name))
     elif Path(name).exists():
         raise ValueError(f"{name} is a file; expected the folder of a saved model, or a Hub id.")
     configs: dict[str, dict[str, Any]] = {}
@@ -124,6 +125,21 @@ def check_origin(
         stored = _stored(_weights(name, configs.get("config.json", {}), variant, find), find)
     doubts = [_check_sizes(f"{name}: {file}", values, stored) for file, values in configs.items()]
     return Stored(stored.count, stored.elements, stored.longest, any(doubts))
+
+
+def config_of(name: Any, hub: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The values of the `config.json` of a folder or repo.
+
+    Raises:
+        OSError: there is none.
+        ValueError: it is damaged, or a link leads out of the folder.
+    """
+    from transformers import PretrainedConfig
+
+    if Path(name).is_dir():
+        check_links(Path(name))
+    with loading(name, "a net"):
+        return PretrainedConfig.get_config_dict(name, **(hub or {}))[0]
 
 
 def load_net(auto_class: Any, name: Any, **kwargs: Any) -> Any:
@@ -256,17 +272,16 @@ def _config(path: Path) -> dict[str, Any]:
     return json_object(path, "Was it saved completely?")
 
 
-def _check_links(folder: Path) -> None:
-    """Raises ValueError for a link to somewhere outside of the folder. The Hub's cache links to its own blobs."""
+def check_links(folder: Path) -> None:
+    """Raises ValueError for a link to somewhere outside of the folder. The Hub's cache links to its own blobs. Nothing
+    outside is opened."""
     root = folder.resolve()
     cache = next((parent.parent / "blobs" for parent in root.parents if parent.name == "snapshots"), root)
-    entries = [
-        *folder.iterdir(),
-        *(part for each in INSIDE if (folder / each).is_dir() for part in (folder / each).iterdir()),
-    ]
-    if folder.name in INSIDE:
-        entries, root = [*entries, folder], folder.parent.resolve()
-    for entry in entries:
+    entries = [folder] if folder.name in INSIDE else []
+    if entries:
+        root = folder.parent.resolve()
+    inside = (part for each in INSIDE if (folder / each).is_dir() for part in (folder / each).iterdir())
+    for entry in chain(entries, folder.iterdir(), inside):
         if entry.is_symlink() and (entry.is_file() or entry.name in INSIDE):
             target = entry.resolve()
             if not (target.is_relative_to(root) or target.is_relative_to(cache)):

@@ -128,9 +128,15 @@ class OutputKind(ABC):
 
 
 def check_trained(model: SealModel, name: str) -> None:
-    """Raises ValueError if the weights lacked a part of the task-net, which is random then."""
+    """Raises ValueError if the weights lacked a part of the task-net, which is random then, or are not finite."""
     if model.fresh:
         raise ValueError(f"{name}: the weights lack {few(model.fresh, 3)}. Is it a trained task-net, and whole?")
+    bad = [key for key, value in model.named_parameters() if not value.isfinite().all()]
+    if bad:
+        raise ValueError(
+            f"{name}: the weights are not finite (NaN or infinite) in {few(bad, 3)}. Did its training diverge, "
+            "or is the file damaged?"
+        )
 
 
 def with_progress(reader: Reader, size: int) -> Iterator[Chunk]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from ..common import DataError
 
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 # errors from a damaged file
-BROKEN = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+BROKEN = (OSError, ValueError, KeyError, EOFError, RuntimeError, tokenize.TokenError, zipfile.BadZipFile, zlib.error)
 
 
 def reason(error: Exception) -> str:

@@ -83,7 +83,10 @@ def _read_folder(folder: Path) -> tuple[list[str], np.ndarray]:
         words = pyarrow.parquet.read_table(files[0]).column(0).to_pylist()
     except (pa.ArrowException, OSError, IndexError) as error:
         raise DataError(f"{files[0]}: not readable as parquet: {error}. Is the file whole?") from error
-    return words, _numpy(files[1])
+    matrix = _numpy(files[1])
+    if not isinstance(matrix, np.ndarray):
+        raise DataError(f"{files[1]} is an archive of arrays, but a .npy file is one array. Save it with np.save.")
+    return words, matrix
 
 
 def _read_npz(path: Path) -> tuple[list[str], np.ndarray]:
