@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -222,7 +223,7 @@ def pack(store: Store, folder: Path, conflict: str = "stop") -> list[str]:
     folder = Path(folder).resolve()
     runs, files = Runs(folder), sorted(folder.glob("seed*.json"))
     if files:
-        found = [named(read_run(file), name=folder.name) for file in files]
+        found = [named(without_folders(read_run(file)), name=folder.name) for file in files]
         if not any((ROOT / "recipes").glob(f"*/{found[0]['recipe']}.yaml")):
             raise ValueError(
                 f"{folder} has runs of {found[0]['recipe']}, which is no recipe here. Put the recipe back."
@@ -237,7 +238,7 @@ def pack(store: Store, folder: Path, conflict: str = "stop") -> list[str]:
     if store.comparisons().get(name, data) != data:
         raise ValueError(f"{name} is a comparison on {store.comparisons()[name]} in the results. Rename {folder}.")
     lines = []
-    for method, run in ((method, run) for method, found in runs.all().items() for run in found):
+    for method, run in ((method, without_folders(run)) for method, found in runs.all().items() for run in found):
         scores |= {digest(text): text for text in texts(run)}
         lines.append(named(with_texts(run, digest), comparison=name, name=method))
     searches = {file.parent.name: runs.settings(file.parent.name) for file in folder.glob("*/settings.json")}
@@ -326,6 +327,17 @@ def compact(line: Record) -> Record:
     """With seven digits of each figure: more than a table shows, and half as long."""
     figures = {key: value for key, value in line.items() if isinstance(value, float) and key.startswith(MEASURED)}
     return {**line, **{key: float(f"{value:.7g}") for key, value in figures.items()}}
+
+
+def without_folders(run: Record) -> Record:
+    """The run, whose command has no `--data_dir` and only the last part of each absolute path."""
+    words: list[str] = []
+    for word in shlex.split(run.get(COMMAND, "")):
+        if words[-1:] == ["--data_dir"]:
+            words.pop()
+        elif not word.startswith("--data_dir="):
+            words.append(Path(word).name if Path(word).is_absolute() else word)
+    return run | ({COMMAND: shlex.join(words)} if words else {})
 
 
 def texts(run: Record) -> list[str]:

@@ -218,3 +218,16 @@ def test_a_run_says_what_made_it_and_not_where(tmp_path, monkeypatch):
     assert found["command"] == said and found["version"]
     Runs(tmp_path, found).save("ce", 1, {"seed": 1})
     assert Runs(tmp_path).load("ce", 1) == {"seed": 1, **found}
+
+
+def test_packed_commands_name_no_folder_of_a_machine(module, tmp_path):
+    folder = made(tmp_path / "toy_run", [1])
+    file = folder / "ce" / "seed1.json"
+    words = (
+        "python examples/compare_losses.py mlc --data_dir /home/me/data --model_name_or_path /home/me/minilm --k 'a b'"
+    )
+    write_json(file, {**json.loads(file.read_text()), "command": words})
+    store = module.Store(tmp_path / "results")
+    module.pack(store, folder)
+    (run,) = store.comparison("toy_run").all()["ce"]
+    assert run["command"] == "python examples/compare_losses.py mlc --model_name_or_path minilm --k 'a b'"
