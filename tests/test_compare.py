@@ -140,10 +140,10 @@ def test_the_table_in_words():
     text = markdown(comparison(runs, TOY, reference="strong"))
     head, _, ours, best, _, choice, _, legend, *_ = text.split("\n")
     cells = lambda line: [cell.strip() for cell in line.strip("|").split("|")]  # noqa: E731
-    assert cells(head)[0] == "method" and cells(head)[8] == "difference to strong"
-    figures = ["60.00"] * 5
+    assert cells(head)[0] == "method" and cells(head)[10] == "difference to strong"
+    figures = ["60.00"] * 7
     assert cells(ours) == ["`ours`", "1", "60.00", *figures, "+10.00 [+10.00, +10.00]", "< 0.0001", "-", "2.50"]
-    assert cells(best) == ["`strong`", "2", "55.00", *["55.00 ± 7.07"] * 5, "-", "-", "-", "1.00"]
+    assert cells(best) == ["`strong`", "2", "55.00", *["55.00 ± 7.07"] * 7, "-", "-", "-", "1.00"]
     assert "the baseline that is best there, strong, over the seeds of both" in legend
     assert "median over seeds, are relative to strong" in legend and "chosen by `f1_example_tuned`" in legend
 

@@ -1,5 +1,6 @@
 """Oracles: definitions in loops, folds that are fitted by hand, a jackknife for the error of a ratio."""
 
+import json
 import math
 import re
 
@@ -10,9 +11,12 @@ from transformers import PretrainedConfig
 from seal_hf.inference import decode_expected_f1, rescaled
 from seal_hf.inference.decisions import NEVER_EMPTY, LabelDecisions, MaskDecisions, TagDecisions
 from seal_hf.inference.decisions.base import folds, ratio_scores, simplest_of_the_best
+from seal_hf.inference.decisions.targets import target_scores
+from seal_hf.inference.seen_sets import POWERS, SHARES, SeenSets
 from seal_hf.metrics import mask_iou, tag_metrics
-from seal_hf.metrics.multilabel import example_f1
+from seal_hf.metrics.multilabel import example_f1, set_metrics
 from seal_hf.metrics.tags import span_counts
+from seal_hf.structures.hierarchy import Hierarchy
 
 
 def rows(num_rows=60, seed=0, rate=0.3):
@@ -231,3 +235,77 @@ def test_folds_of_sorted_rows_are_alike():
     """Rows of one label often lie together; no fold may hold all of them."""
     first = np.arange(100) < 20
     assert all(0 < first[decided].sum() < 20 for _, decided in folds(100))
+
+
+# --- label sets of the training rows ---------------------------------------------------------------------------------
+
+EXCLUSIVE = [np.array([0, 1]), np.array([2]), np.array([3])]  # the label sets of all rows
+
+
+def exclusive(num_rows, seed=0):
+    """Probabilities that are too low and noisy, and gold sets that are one of three."""
+    rng = np.random.default_rng(seed)
+    gold = np.zeros((num_rows, 4), dtype=np.int64)
+    for row in gold:
+        row[EXCLUSIVE[rng.choice(3, p=[0.5, 0.3, 0.2])]] = 1
+    return 1 / (1 + np.exp(-(rng.normal(size=gold.shape) + 2.0 * gold - 1.5))), gold
+
+
+def seen_of(gold):
+    return SeenSets.of_rows([np.flatnonzero(row) for row in gold], gold.shape[1])
+
+
+def test_decoders_of_seen_sets_use_calibrated_probabilities():
+    p, gold = exclusive(200)
+    fitted = LabelDecisions.fit(p, gold, seen=seen_of(exclusive(500, seed=1)[1]))
+    calibrated = rescaled(p, *fitted.calibration)
+    numbers = fitted.seen_power, fitted.seen_share
+    np.testing.assert_array_equal(fitted.decide(p, "seen"), fitted.seen.most_probable(calibrated, *numbers))
+    best = fitted.seen.best_f1(calibrated, *numbers, fitted.empty_score)
+    np.testing.assert_array_equal(fitted.decide(p, "seen_f1"), best)
+    assert LabelDecisions.of_saved(json.loads(json.dumps(fitted.as_json()))) == fitted
+
+
+def test_the_power_and_the_share_have_the_highest_likelihood():
+    p, gold = exclusive(300)
+    sets = seen_of(exclusive(500, seed=1)[1])
+    gold[:60] = [1, 0, 1, 1]  # a fifth of the rows has a set outside the list
+    power, share = sets.likeliest_numbers(p, gold.astype(bool))
+
+    def likelihood(power, share):
+        independent = np.where(gold, p, 1 - p).prod(1)
+        of_list = np.stack([np.where(row, p, 1 - p).prod(1) for row in sets.sets], 1)
+        of_list = of_list * (sets.counts / sets.num_rows) ** power
+        of_list /= of_list.sum(1, keepdims=True)
+        equal = (sets.sets[None] == gold.astype(bool)[:, None]).all(2)
+        return np.log((1 - share) * (of_list * equal).sum(1) + share * independent).sum()
+
+    grid = {(g, r): likelihood(g, r) for g in POWERS for r in SHARES}
+    assert grid[power, share] == max(grid.values()) and 0.05 < share < 0.5
+
+
+@pytest.mark.parametrize("target", ["exact_match", "jaccard", "f1_micro", "f1_macro"])
+def test_the_target_chooses_the_decoder(target):
+    """The scores by which it is chosen have the target's mean, and label sets that exclude each other favour `seen`."""
+    p, gold = exclusive(300)
+    sets = seen_of(exclusive(500, seed=1)[1])
+    fitted = LabelDecisions.fit(p, gold, seen=sets, target=target)
+    scores = LabelDecisions.cross_fitted(p, gold, fitted.names, seen=sets, target=target)
+    assert fitted.decoder == simplest_of_the_best(scores)
+    assert scores["seen"].mean() > max(scores["threshold"].mean(), scores["fixed"].mean())
+    decided = fitted.decide(p, "fixed")
+    assert target_scores(target, decided, gold, 1.0).mean() == pytest.approx(set_metrics(decided, gold)[target])
+    if target == "exact_match":
+        assert fitted.decoder.startswith("seen")
+    with pytest.raises(ValueError, match="`target` is 'f2'"):
+        LabelDecisions.fit(p, gold, target="f2")
+
+
+def test_with_a_hierarchy_seen_sets_are_closed():
+    hierarchy = Hierarchy.of_saved([[], [0], [], []])
+    p, gold = exclusive(200)
+    fitted = LabelDecisions.fit(p, gold, seen=seen_of(exclusive(500, seed=1)[1]), hierarchy=hierarchy)
+    for name in ("seen", "seen_f1"):
+        decided = fitted.decide(p, name)
+        assert (hierarchy.raised(decided) == decided).all()
+        assert {row.tobytes() for row in decided} <= {row.tobytes() for row in fitted.seen.sets}

@@ -30,7 +30,7 @@ OUTPUTS = {  # flags of some kinds of output -> the kinds
     "class_weight": (TAGS, MASKS),
     "loss_net_encoder_learning_rate": (LABELS, TAGS),
     "pixel_loss sample_coherence": (MASKS,),
-    "sparse_labels_from relaxed_mass relaxed_width pos_weight label_weight freeze_encoder": (LABELS,),
+    "sparse_labels_from relaxed_mass relaxed_width pos_weight label_weight freeze_encoder target": (LABELS,),
 }
 Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> the values with which the flag is read
 ANY: list[str] = []  # in place of these values: every one but None

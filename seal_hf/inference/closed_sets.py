@@ -115,7 +115,8 @@ def _improve(
         chunk = open_rows[start : start + at_once]
         row, size = np.nonzero(possible[chunk] > best[chunk, None] + _ENOUGH)
         row, size = row[size > 0], size[size > 0]
-        scores = np.ascontiguousarray(_scores(p[chunk], nodes, weights, possible.shape[1] - 1)[row, size].T)
+        sizes = np.arange(possible.shape[1])
+        scores = np.ascontiguousarray(label_scores(p[chunk], nodes, weights, sizes)[row, size].T)
         bounds = _upper_bounds(scores, ends, size, best[chunk[row]])
         highest = np.zeros(len(chunk))
         np.maximum.at(highest, row, bounds)
@@ -171,10 +172,10 @@ def _best_closed_at(scores: np.ndarray, ends: np.ndarray, price: np.ndarray) -> 
     return sizes[0], gains[0] + price * sizes[0]
 
 
-def _scores(p: np.ndarray, nodes: np.ndarray, weights: np.ndarray, largest: int) -> np.ndarray:
-    """f_i, each label's contribution to the expected F1 of a set of each size: (n, 1 + largest, L), for p (n, L)."""
+def label_scores(p: np.ndarray, nodes: np.ndarray, weights: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """f_i, each label's part of the expected F1 of a set of each of these sizes (K,): (n, K, L), for p (n, L)."""
     factors = 1 - p[:, None] * (1 - nodes[:, None])  # (n, Q, L)
-    powers = nodes ** np.arange(largest + 1)[:, None]  # (1 + largest, Q)
+    powers = nodes ** sizes[:, None]  # (K, Q)
     weighted = 2 * weights * factors.prod(2)  # (n, Q)
     return (powers * weighted[:, None]) @ (p[:, None] / factors)
 

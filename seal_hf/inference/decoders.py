@@ -131,7 +131,7 @@ def platt_scaling(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float,
         probabilities, gold = probabilities[known], gold[known]
     count = np.count_nonzero(gold)
     targets = (count + 1) / (count + 2), 1 / (gold.size - count + 2)  # of gold entries, and of others
-    scores = _logit(probabilities)
+    scores = clipped_logit(probabilities)
     at = np.array([1.0, 0.0])
     loss, gradient, hessian = _platt_loss(at, scores, gold, targets)
     for _ in range(MAX_STEPS):
@@ -168,10 +168,11 @@ def _platt_loss(
 
 def rescaled(probabilities: np.ndarray, scale: float, shift: float) -> np.ndarray:
     """σ(scale · logit(p) + shift), any shape: applies the result of `platt_scaling`."""
-    return expit(scale * _logit(np.asarray(probabilities, dtype=np.float64)) + shift)
+    return expit(scale * clipped_logit(np.asarray(probabilities, dtype=np.float64)) + shift)
 
 
-def _logit(probabilities: np.ndarray) -> np.ndarray:
+def clipped_logit(probabilities: np.ndarray) -> np.ndarray:
+    """logit(p), with p clipped to [1e-12, 1 - 1e-12]."""
     return logit(probabilities.clip(1e-12, 1 - 1e-12))
 
 
@@ -261,8 +262,13 @@ def bounds_of_size(p: np.ndarray, reached: np.ndarray) -> tuple[np.ndarray, np.n
     k = np.arange(1, num_labels + 1)
     upper = 2 * p.cumsum(1) / (k + 1)
     sizes = np.maximum((k * (upper >= reached[:, None] - 1e-9)).max(1), 1)
-    mu, x = p.sum(1), _log_precision(num_labels)
-    return sizes, np.minimum(sizes + num_labels - 1, sizes + mu + np.sqrt(2 * mu * x) + x / 3)
+    return sizes, largest_power(sizes, p.sum(1), num_labels)
+
+
+def largest_power(sizes: np.ndarray | int, mu: np.ndarray, num_labels: int) -> np.ndarray:
+    """The largest power of t that matters for sets of these sizes and E[X] = `mu` (n,), see `bounds_of_size`: (n,)."""
+    x = _log_precision(num_labels)
+    return np.minimum(sizes + num_labels - 1, sizes + mu + np.sqrt(2 * mu * x) + x / 3)
 
 
 def quadrature(degree: float, num_labels: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,11 +13,14 @@ from ..inference.decisions import (
     CLOSED,
     FIXED,
     NEVER_EMPTY,
+    SEEN,
+    SEEN_F1,
     THRESHOLD,
     ClassMaskDecisions,
     MaskDecisions,
     TagDecisions,
 )
+from ..inference.decisions.targets import JACCARD
 from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI
 from .card_kinds import CardKind
 from .common import predict_command
@@ -41,7 +44,13 @@ NEVER = {
     CALIBRATED_CLOSED: WITH_ANCESTORS,
     "": "If that gives no label, it decides the likeliest one.",
 }
-CALIBRATED = {"calibrated_f1": BEST_SET, CALIBRATED_CLOSED: BEST_CLOSED_SET}
+OF_TRAINING = "The label sets of the training rows count by their frequency. It decides the"
+CALIBRATED = {
+    "calibrated_f1": BEST_SET,
+    CALIBRATED_CLOSED: BEST_CLOSED_SET,
+    SEEN: f"{OF_TRAINING} most probable set",
+    SEEN_F1: f"{OF_TRAINING} set with the highest expected {{of}}",
+}
 CROSS_FITTED = """\
 Five-fold cross-fitting on the validation rows chose it, as the simplest within one standard error of the best: numbers
 fitted on the other folds decided each fold."""
@@ -150,7 +159,8 @@ def _in_words(kind: CardKind, name: str, decisions: Mapping[str, Any]) -> str:
     elif plain in CALIBRATED:
         scale, shift = (float(f"{decisions['calibration'][key]:.4g}") for key in ("scale", "shift"))
         formula = f"σ({scale:g} · logit(p) {'-+'[shift >= 0]} {abs(shift):g})"
-        said = f"{CALIBRATED[plain]}, on calibrated probabilities: {formula}."
+        of = "Jaccard index" if decisions.get("target") == JACCARD else "example F1"
+        said = f"{CALIBRATED[plain].format(of=of)}, on calibrated probabilities: {formula}."
     else:
         said = DECIDES[plain]
     return said if name == plain else f"{said} {NEVER.get(plain, NEVER[''])}"

@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from transformers import Trainer
 
-from ..inference.decisions import CALIBRATED_CLOSED, CLOSED, FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
+from ..inference.decisions import (
+    CALIBRATED_CLOSED,
+    CLOSED,
+    FIXED,
+    NEVER_EMPTY,
+    SEEN,
+    SEEN_F1,
+    THRESHOLD,
+    LabelDecisions,
+)
+from ..inference.seen_sets import SeenSets
 from ..metrics.hierarchical import hierarchical_metrics
 from ..metrics.multilabel import (
     example_f1,
@@ -41,6 +51,8 @@ DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, wit
     "calibrated_f1": "f1_example_calibrated",
     CLOSED: "f1_example_closed",
     CALIBRATED_CLOSED: "f1_example_closed_calibrated",
+    SEEN: "f1_example_seen",
+    SEEN_F1: "f1_example_seen_expected",
 }
 DECODER_FIGURES |= {f"{name}{NEVER_EMPTY}": f"{key}_never_empty" for name, key in DECODER_FIGURES.items()}
 # key in the result files, without `eval_` or `test_` -> its name for readers
@@ -69,6 +81,11 @@ FIGURES = {
     "f1_example_closed_calibrated": "example F1 of closed sets, highest expected F1, calibrated",
     "f1_example_closed_calibrated_never_empty": "example F1 of closed sets, highest expected F1, calibrated, "
     "never empty",
+    "f1_example_seen": "example F1 of the most probable sets, by those of training",
+    "f1_example_seen_never_empty": "example F1 of the most probable sets, by those of training, never empty",
+    "f1_example_seen_expected": "example F1 of the sets of highest expected F1, by those of training",
+    "f1_example_seen_expected_never_empty": "example F1 of the sets of highest expected F1, by those of training, "
+    "never empty",
     "f1_micro": "micro F1 at 0.5",
     "f1_micro_tuned": "micro F1 at the tuned threshold",
     "f1_macro": "macro F1 at 0.5",
@@ -94,6 +111,7 @@ def score_decoders(
     empty_score: float = 1.0,
     decisions: LabelDecisions | None = None,
     hierarchy: Hierarchy | None = None,
+    seen: SeenSets | None = None,
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Figures under all decoders of [`LabelDecisions`], fitted on validation.
 
@@ -103,6 +121,7 @@ def score_decoders(
         empty_score: as in `multilabel_metrics`.
         decisions: fitted on these validation rows; default: fitted here, without a chosen decoder.
         hierarchy: of the labels; default: that of `decisions`, if they have one.
+        seen: the label sets of the training rows, as for `LabelDecisions.fit`; default: those of `decisions`.
 
     Returns:
         metrics: with the prefix `eval_` and, with test labels, `test_`: the figures of `multilabel_metrics` at 0.5;
@@ -117,6 +136,7 @@ def score_decoders(
         ValueError: as `multilabel_metrics`.
     """
     options: dict[str, Any] = {"empty_score": empty_score, "decoder": THRESHOLD, "hierarchy": hierarchy}
+    options["seen"] = seen
     fitted = decisions or LabelDecisions.fit(validation_probabilities, validation_labels, **options)
     hierarchy = fitted.hierarchy
     assert fitted.threshold is not None, "as `fit` says"

@@ -11,6 +11,7 @@ from ..adapters import LIBRARIES
 from ..energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
 from ..extensions.cost_augmented import PARAMETERIZATIONS
 from ..implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
+from ..inference.decisions.targets import F1_EXAMPLE, TARGETS
 from ..nets.encoders import ENCODER_MODES
 from ..saving.export import ADAPTER_EXPORTS
 from ..spaces import COSTS, SPARSE_FROM, TAG_SCORES
@@ -50,13 +51,14 @@ CHOICES: dict[str, Any] = {
     "hypergradient_product": PRODUCTS,
     "loss_net_encoder": LOSS_NET_ENCODERS,
     "adapter_export": ADAPTER_EXPORTS,
+    "target": TARGETS,
     "loss_net_lr_scheduler_type": SCHEDULER_TYPES,
 }
 AT_LEAST_0 = (
     "loss_net_steps energy_weight task_weight loss_net_learning_rate loss_net_encoder_learning_rate input_noise_std "
-    "crf_learning_rate soft_iou_weight dice_weight lovasz_weight independent_share cost_augmented_task_weight "
-    "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm hypergradient_scale "
-    "hypergradient_damping"
+    "crf_learning_rate soft_iou_weight dice_weight lovasz_weight independent_share "
+    "cost_augmented_task_weight loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm "
+    "hypergradient_scale hypergradient_damping"
 )
 AT_LEAST_1 = "batch_repeats loss_net_every coherence_size sparse_labels_from relaxed_width hypergradient_terms"
 LEAST = {**dict.fromkeys(AT_LEAST_0.split(), 0), **dict.fromkeys(AT_LEAST_1.split(), 1)}
@@ -195,11 +197,13 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
 
     Parameters that control the decisions that are saved with the task-net, and its card:
         decoder (`str`, optional): for label sets `fixed` (0.5), `threshold`, `thresholds`, `expected_f1`,
-            `calibrated_f1` or, with a hierarchy, `closed_f1`, `calibrated_closed_f1`; each may end in `+never_empty`,
-            but the F1 decoders only where they can decide for the empty set.
+            `calibrated_f1`, `seen`, `seen_f1` or, with a hierarchy, `closed_f1`, `calibrated_closed_f1`; each may end
+            in `+never_empty`, but only where it can decide for the empty set.
             For masks `fixed` or `threshold`; for tags `independent`, `constrained`, `viterbi`, `constrained_viterbi`
             or, for semantic roles, `unique_roles`.
             Default: a program chooses it at its end, or `fit_decisions` does, by cross-fitting on the validation rows.
+        target (`str`, default `"f1_example"`): the figure of label sets on validation rows by which the decoder is
+            chosen: `f1_example`, `jaccard`, `exact_match`, `f1_micro` or `f1_macro`.
         fold_decision (`bool`, default False): the model saved at the end holds the decision in its classifier's bias:
             any code that cuts at 0.5 then decides as validation chose. The choice is among thresholds only.
         license (`str`, optional): of the model card.
@@ -318,6 +322,9 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
 
     decoder: str | None = field(
         default=None, metadata={"help": "How the saved task-net decides; default: chosen on validation rows."}
+    )
+    target: str = field(
+        default=F1_EXAMPLE, metadata={"help": f"Figure by which the decoder is chosen: {', '.join(TARGETS)}."}
     )
     fold_decision: bool = field(
         default=False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from ..inference.decisions import (
     MaskDecisions,
     TagDecisions,
 )
+from ..inference.decisions.targets import F1_EXAMPLE
+from ..inference.seen_sets import SeenSets
 from ..metrics.by_batch import ThresholdScores
 from ..metrics.masks import mask_probabilities
 from ..metrics.multilabel import first_output, sigmoid
@@ -105,6 +107,8 @@ def fit_labels(
     among: Collection[str] | None = FOLDABLE if getattr(trainer.args, "fold_decision", False) else None
     hierarchy = hierarchy_of(trainer.accelerator.unwrap_model(trainer.model).config)
     options: dict[str, Any] = {"never_empty": never_empty, "among": among, "hierarchy": hierarchy}
+    options |= {"seen": seen_sets(trainer.train_dataset, probabilities.shape[1])}
+    options |= {"target": getattr(trainer.args, "target", F1_EXAMPLE)}
     return LabelDecisions.fit(probabilities, labels, decoder=decoder, **options)
 
 
@@ -179,6 +183,24 @@ def every_row_has_a_label(dataset: Any) -> bool:
     if "labels" not in (getattr(dataset, "column_names", None) or ()):
         return False
     return all(any(label > 0 for label in row) for row in dataset["labels"][:])
+
+
+def seen_sets(dataset: Any, num_labels: int) -> SeenSets | None:
+    """The label sets of a training set's rows whose labels are all known; None without any that occurs twice."""
+    rows: Any = ()
+    if isinstance(dataset, TensorRows) and "labels" in dataset.ragged:
+        flat, offsets = (column.numpy() for column in dataset.ragged["labels"])
+        rows = np.split(flat, offsets[1:-1])
+    elif isinstance(dataset, TensorRows) and "labels" in dataset.dense:
+        rows = _known_sets(dataset.dense["labels"].numpy())
+    elif "labels" in (getattr(dataset, "column_names", None) or ()):
+        rows = _known_sets(np.asarray(dataset["labels"][:]))
+    return SeenSets.of_rows(rows, num_labels)
+
+
+def _known_sets(labels: np.ndarray) -> Iterator[np.ndarray]:
+    """The ids of each row's labels, from labels (N, L), without rows that have an unknown one."""
+    return (np.flatnonzero(row > 0) for row in labels if (row >= 0).all())
 
 
 def check_decoder(model: PreTrainedModel, space: OutputSpace, args: Any) -> None:

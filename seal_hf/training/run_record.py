@@ -26,8 +26,8 @@ OF_THE_TRAINER = (  # arguments of the Trainer that change what a run learns, or
     "greater_is_better"
 ).split()
 AFTERWARDS = (  # arguments of ours that change nothing of what is learned
-    "overwrite_output_dir resume_changed decoder fold_decision license adapter_export loss_net_gradient_checkpointing "
-    "loss_net_torch_compile"
+    "overwrite_output_dir resume_changed decoder target fold_decision license adapter_export "
+    "loss_net_gradient_checkpointing loss_net_torch_compile"
 ).split()
 LOOKED_AT = 1000  # rows read of a `datasets.Dataset`
 

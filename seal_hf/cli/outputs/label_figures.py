@@ -41,6 +41,8 @@ def label_figures(
             never_empty=bool((gold > 0).any(1).all()),
             decoder=options.decoder,
             hierarchy=stored.hierarchy,
+            seen=stored.seen,
+            target=stored.target,
         )
     chosen = decisions.decoder if options.refit or options.decoder is None else options.decoder
     sets = decisions.decide_by(probabilities, decisions.names)

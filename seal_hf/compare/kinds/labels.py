@@ -13,6 +13,7 @@ from ...cli.train import energy, mlc
 from ...data import MultiLabelData
 from ...inference.decoders import constant_probabilities
 from ...reports.multilabel import predict_multilabel, score_decoders
+from ...training.decisions import seen_sets
 from ...training.frozen import kept_rows
 from ..methods.base import ENERGY_NETWORK, FROZEN, TASK_NET, Method, OwnRanges
 from ..methods.labels import METHODS, READABLE
@@ -29,6 +30,8 @@ DECODERS = {
     "f1_example_per_label": "per label",
     "f1_example_expected": "expected F1",
     "f1_example_calibrated": "calibrated",
+    "f1_example_seen": "seen sets",
+    "f1_example_seen_expected": "seen sets, expected F1",
     "f1_example_closed": "closed sets",  # only for labels with a hierarchy
     "f1_example_closed_calibrated": "closed sets, calibrated",
 }
@@ -42,7 +45,9 @@ FIGURES = Figures(
     legend="Test example F1 in percent, mean ± deviation over seeds, under five decoders: 0.5, one threshold and one "
     "per label tuned on validation, the highest expected F1, and the same with calibrated probabilities.",
     notes={
-        "f1_example_closed": "Closed sets are those of highest expected F1 that hold all ancestors of their labels."
+        "f1_example_seen": "Seen sets weigh each label set by how often it occurs in training: the most probable one, "
+        "and that of the highest expected F1.",
+        "f1_example_closed": "Closed sets are those of highest expected F1 that hold all ancestors of their labels.",
     },
 )
 
@@ -102,7 +107,8 @@ class LabelSetKind(Kind):
     def _scored(self, data: MultiLabelData, validation: Predicted, test: Predicted) -> Scored:
         probabilities, labels = validation
         assert labels is not None, "as predict_multilabel says"
-        metrics, rows = score_decoders(probabilities, labels, *test, hierarchy=data.hierarchy)
+        seen = seen_sets(data.train, probabilities.shape[1])
+        metrics, rows = score_decoders(probabilities, labels, *test, hierarchy=data.hierarchy, seen=seen)
         return Scored(metrics, {key: Rows.of_mean(values) for key, values in rows.items()})
 
 

@@ -1,7 +1,7 @@
 """How a task-net's outputs become decisions; see base.py."""
 
 from .base import FIXED, FOLDABLE, THRESHOLD, Decisions, as_threshold
-from .labels import CALIBRATED_CLOSED, CLOSED, NEVER_EMPTY, LabelDecisions
+from .labels import CALIBRATED_CLOSED, CLOSED, NEVER_EMPTY, SEEN, SEEN_F1, LabelDecisions
 from .masks import ClassMaskDecisions, MaskDecisions
 from .tags import TagDecisions
 
@@ -19,6 +19,8 @@ __all__ = [
     "FIXED",
     "FOLDABLE",
     "NEVER_EMPTY",
+    "SEEN",
+    "SEEN_F1",
     "THRESHOLD",
     "ClassMaskDecisions",
     "Decisions",

@@ -164,6 +164,9 @@ SAVED: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "never_empty": (lambda value: isinstance(value, bool), "true or false"),
     "empty_score": (_is_probability, "a number from 0 to 1"),
+    "seen_power": (lambda value: _is_number(value) and value >= 0, "a number from 0 on"),
+    "seen_share": (_is_probability, "a number from 0 to 1"),
+    "target": (lambda value: isinstance(value, str), "the name of a figure"),
 }
 
 

@@ -10,14 +10,17 @@ import numpy as np
 from scipy.special import logit
 
 from ...metrics.by_batch import ThresholdScores
-from ...metrics.multilabel import DEFAULT_GRID, best_threshold, example_f1, tune_threshold, with_known_labels
+from ...metrics.multilabel import DEFAULT_GRID, best_threshold, decided_and_gold, tune_threshold, with_known_labels
 from ...structures.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
 from ...utils.options import check_value
 from ..closed_sets import decode_closed_f1
 from ..decoders import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
+from ..seen_sets import SeenSets
 from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, simplest_of_the_best
+from .targets import F1_EXAMPLE, JACCARD, TARGETS, target_scores
 
 CLOSED, CALIBRATED_CLOSED = "closed_f1", "calibrated_closed_f1"  # for labels with a hierarchy
+SEEN, SEEN_F1 = "seen", "seen_f1"  # from the label sets of the training rows
 NEVER_EMPTY = "+never_empty"  # suffix of a decoder's name: an empty set becomes the likeliest label
 
 
@@ -28,7 +31,9 @@ class LabelDecisions(Decisions):
     Decoders: `fixed` cuts at 0.5, `threshold` at one tuned threshold, `thresholds` at one for each label.
     `expected_f1` takes the set with the highest expected example F1, `calibrated_f1` the same with calibrated
     probabilities. For labels with a hierarchy, `closed_f1` and `calibrated_closed_f1` take the best set that is closed
-    under it, see [`decode_closed_f1`]. Each name may end with [`NEVER_EMPTY`].
+    under it, see [`decode_closed_f1`]. `seen` takes the most probable label set and `seen_f1` that of the highest
+    expected F1, both by calibrated probabilities and the label sets that occur in training, see [`SeenSets`]; with a
+    hierarchy, whose sets are closed, both take one of these. Each name may end with [`NEVER_EMPTY`].
 
     Attributes:
         threshold: in [0, 1].
@@ -37,6 +42,10 @@ class LabelDecisions(Decisions):
         never_empty: True if decoders that never decide an empty set are available: every training row has a label.
         empty_score: the F1 that expected-F1 decoding gives an empty set if no label is gold.
         hierarchy: the labels' hierarchy, `config.label_hierarchy`, or None.
+        seen: the label sets of the training rows, or None.
+        seen_power, seen_share: γ and ρ of [`SeenSets`].
+        target: one of `TARGETS`, by which the decoder was chosen; `seen_f1` has the highest expected Jaccard index if
+            that is the target.
     """
 
     threshold: float | None = None
@@ -45,6 +54,10 @@ class LabelDecisions(Decisions):
     never_empty: bool = False
     empty_score: float = 1.0
     hierarchy: Hierarchy | None = None
+    seen: SeenSets | None = None
+    seen_power: float = 1.0
+    seen_share: float = 0.0
+    target: str = F1_EXAMPLE
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -54,7 +67,8 @@ class LabelDecisions(Decisions):
             "calibrated_f1": self.calibration,
         }
         given |= {CLOSED: self.hierarchy, CALIBRATED_CLOSED: self.hierarchy and self.calibration}
-        fitted = (CALIBRATED_CLOSED, "calibrated_f1", "thresholds")
+        given |= dict.fromkeys((SEEN, SEEN_F1), self.seen and self.calibration)
+        fitted = (CALIBRATED_CLOSED, "calibrated_f1", SEEN, SEEN_F1, "thresholds")
         plain = (FIXED,) if self.folded else (FIXED, THRESHOLD, CLOSED, "expected_f1", *fitted)
         found = []
         for name in (name for name in plain if given.get(name, ()) is not None):
@@ -65,13 +79,18 @@ class LabelDecisions(Decisions):
         found: dict[str, Any] = {"threshold": self.threshold, "thresholds": self.thresholds}
         if self.calibration is not None:
             found["calibration"] = dict(zip(("scale", "shift"), self.calibration, strict=True))
+        if self.seen is not None:
+            found |= {"seen": self.seen.as_json(), "seen_power": self.seen_power, "seen_share": self.seen_share}
+        found |= {"target": self.target} if self.target != F1_EXAMPLE else {}
         found = {name: value for name, value in found.items() if value is not None}
         return found | {"never_empty": self.never_empty, "empty_score": self.empty_score}
 
     @classmethod
     def of_saved(cls, saved: Mapping[str, Any]) -> LabelDecisions:
-        scalars = ("decoder", "folded", "threshold", "never_empty", "empty_score")
+        scalars = ("decoder", "folded", "threshold", "never_empty", "empty_score", "seen_power", "seen_share", "target")
         found = checked(saved, *scalars, "thresholds", "calibration")
+        if saved.get("seen") is not None:
+            found["seen"] = SeenSets.of_saved(saved["seen"])
         if (scaling := found.get("calibration")) is not None:
             found["calibration"] = float(scaling["scale"]), float(scaling["shift"])
         parents = saved.get(CONFIG_KEY)
@@ -93,6 +112,7 @@ class LabelDecisions(Decisions):
     @classmethod
     def check_name(cls, decoder: str | None, config: Any = None) -> None:
         numbers: dict[str, Any] = {"threshold": 0.5, "thresholds": (), "calibration": (1.0, 0.0), "never_empty": True}
+        numbers["seen"] = SeenSets.of_rows([np.array([0])] * 2, 1)
         cls(**numbers, hierarchy=hierarchy_of(config)).named(decoder)
 
     def named(self, decoder: str | None = None) -> str:
@@ -104,6 +124,8 @@ class LabelDecisions(Decisions):
         return super().named(plain if self._never_decides_none(plain) else name)
 
     def _never_decides_none(self, plain: str) -> bool:
+        if plain == SEEN and self.seen is not None:  # the likeliest set outside the list may be empty
+            return self.seen.sets.any(1).all() and (self.seen_share == 0 or self.hierarchy is not None)
         return plain.endswith("_f1") and self.empty_score == 0
 
     def decide(self, probabilities: np.ndarray, decoder: str | float | None = None) -> np.ndarray:
@@ -151,10 +173,28 @@ class LabelDecisions(Decisions):
                     "labels. Fit the decisions again, or choose another `decoder`."
                 )
             return p >= np.asarray(self.thresholds)
-        scaled = rescaled(p, *self.calibration) if plain.startswith("calibrated") and self.calibration else p
+        is_calibrated = plain.startswith("calibrated") or plain in (SEEN, SEEN_F1)
+        scaled = rescaled(p, *self.calibration) if is_calibrated and self.calibration else p
+        if plain in (SEEN, SEEN_F1):
+            return self._seen_sets(scaled, plain)
         if (closes := self._closed_under(plain)) is not None:
             return decode_closed_f1(scaled, closes, empty_score=self.empty_score)
         return decode_expected_f1(scaled, empty_score=self.empty_score)
+
+    def _seen_sets(self, p: np.ndarray, plain: str) -> np.ndarray:
+        assert self.seen is not None, "as `names` says"
+        if (found := self.seen.sets.shape[1]) != p.shape[1]:
+            raise ValueError(
+                f"`config.decisions` has label sets of {found} labels, but there are {p.shape[1]}. Fit the decisions "
+                "again, or choose another `decoder`."
+            )
+        share = 0.0 if self.hierarchy is not None else self.seen_share
+        if plain == SEEN:
+            return self.seen.most_probable(p, self.seen_power, share)
+        if self.target == JACCARD or self.hierarchy is not None:
+            agreement = self.seen.agreement(self.target == JACCARD, self.empty_score)
+            return self.seen.best_of_list(p, self.seen_power, agreement)
+        return self.seen.best_f1(p, self.seen_power, share, self.empty_score)
 
     def _without_empty(self, decided: np.ndarray, p: np.ndarray, plain: str) -> np.ndarray:
         """These sets, with an empty one replaced by the likeliest label; for `thresholds` by the label nearest to its
@@ -180,8 +220,10 @@ class LabelDecisions(Decisions):
         decoder: str | None = None,
         among: Collection[str] | None = None,
         hierarchy: Hierarchy | None = None,
+        seen: SeenSets | None = None,
+        target: str = F1_EXAMPLE,
     ) -> LabelDecisions:
-        """Fit all numbers on these rows, and choose the decoder by cross-fitting for example F1.
+        """Fit all numbers on these rows, and choose the decoder by cross-fitting.
 
         Args:
             probabilities: (N, L) in [0, 1], of the validation rows.
@@ -191,18 +233,23 @@ class LabelDecisions(Decisions):
             decoder: used instead of the choice by cross-fitting; its name may end with [`NEVER_EMPTY`].
             among: the decoders to choose from; default: all of `names`.
             hierarchy: the labels' hierarchy, if they have one.
+            seen: the label sets of the training rows; without them there are no `seen` and `seen_f1`.
+            target: the figure, one of `TARGETS`, by which the decoder is chosen. Thresholds are those of the highest
+                example F1 for any target.
 
         Raises:
-            ValueError: as `multilabel_metrics`, and if the decoder is unknown.
+            ValueError: as `multilabel_metrics`, and if the decoder or the target is unknown.
         """
+        check_value("target", target, TARGETS)
         if np.size(labels) and not (np.asarray(labels) >= 0).any():
             raise ValueError(f"all labels of these {len(labels)} rows are unknown: decisions cannot be fitted on them.")
         probabilities, labels = with_known_labels(probabilities, labels)
         asked = decoder is not None and decoder.endswith(NEVER_EMPTY)
-        numbers = cls._fitted(probabilities, labels, never_empty or asked, empty_score, hierarchy=hierarchy)
+        about: dict[str, Any] = {"hierarchy": hierarchy, "seen": seen, "target": target}
+        numbers = cls._fitted(probabilities, labels, never_empty or asked, empty_score, **about)
         if decoder is None:
             names = [name for name in numbers.names if among is None or name in among]
-            options: dict[str, Any] = {"never_empty": never_empty, "empty_score": empty_score, "hierarchy": hierarchy}
+            options: dict[str, Any] = {"never_empty": never_empty, "empty_score": empty_score, **about}
             scores = cls.cross_fitted(probabilities, labels, names, **options)
             decoder = simplest_of_the_best(scores)
         numbers.decoder = numbers.named(decoder)
@@ -218,18 +265,21 @@ class LabelDecisions(Decisions):
         never_empty: bool = False,
         empty_score: float = 1.0,
         hierarchy: Hierarchy | None = None,
+        seen: SeenSets | None = None,
+        target: str = F1_EXAMPLE,
     ) -> dict[str, np.ndarray]:
-        """(N,) example F1 of each row under each decoder, with numbers fitted on the other folds; a single row is
-        fitted on itself."""
+        """(N,) the score of each row under each decoder, with numbers fitted on the other folds, see
+        [`target_scores`]; a single row is fitted on itself."""
         probabilities, labels = np.asarray(probabilities), np.asarray(labels)
         needed = {name.removesuffix(NEVER_EMPTY) for name in names}
-        scores = {name: np.zeros(len(labels)) for name in names}
+        about: dict[str, Any] = {"hierarchy": hierarchy, "seen": seen, "target": target}
+        sets = {name: np.zeros(probabilities.shape, dtype=bool) for name in names}
         for others, rows in folds(len(labels)):
             others = others if len(others) else rows
-            fitted = cls._fitted(probabilities[others], labels[others], never_empty, empty_score, needed, hierarchy)
+            fitted = cls._fitted(probabilities[others], labels[others], never_empty, empty_score, needed, **about)
             for name, decided in fitted.decide_by(probabilities[rows], names).items():
-                scores[name][rows] = example_f1(decided, labels[rows], empty_score)
-        return scores
+                sets[name][rows] = decided
+        return {name: target_scores(target, decided, labels, empty_score) for name, decided in sets.items()}
 
     @classmethod
     def fit_threshold(
@@ -276,12 +326,22 @@ class LabelDecisions(Decisions):
         labels: np.ndarray,
         never_empty: bool,
         empty_score: float,
-        needed: Collection[str] = ("thresholds", "calibrated_f1", CALIBRATED_CLOSED),
+        needed: Collection[str] = ("thresholds", "calibrated_f1", CALIBRATED_CLOSED, SEEN),
         hierarchy: Hierarchy | None = None,
+        seen: SeenSets | None = None,
+        target: str = F1_EXAMPLE,
     ) -> LabelDecisions:
         """The numbers of these decoders, and always the one threshold, which is cheap."""
         threshold, _ = tune_threshold(probabilities, labels, empty_score=empty_score)
-        calibrates = any(name.startswith("calibrated") for name in needed)
+        of_sets = seen is not None and not {SEEN, SEEN_F1}.isdisjoint(needed)
+        calibrates = of_sets or any(name.startswith("calibrated") for name in needed)
+        calibration = platt_scaling(probabilities, labels) if calibrates else None
+        power, share = 1.0, 0.0
+        if of_sets and calibration is not None and seen is not None:
+            _, gold, known = decided_and_gold(np.zeros(np.shape(labels)), labels)
+            if (rows := known.all(1)).any():
+                p = rescaled(np.asarray(probabilities)[rows], *calibration)
+                power, share = seen.likeliest_numbers(p, gold[rows])
         thresholds = None
         if "thresholds" in needed:
             per_label, _ = tune_thresholds_per_label(probabilities, labels, threshold, empty_score=empty_score)
@@ -289,10 +349,14 @@ class LabelDecisions(Decisions):
         return cls(
             threshold=threshold,
             thresholds=thresholds,
-            calibration=platt_scaling(probabilities, labels) if calibrates else None,
+            calibration=calibration,
             never_empty=never_empty,
             empty_score=0.0 if (np.asarray(labels) > 0).any(1).all() else empty_score,
             hierarchy=hierarchy,
+            seen=seen,
+            seen_power=power,
+            seen_share=share,
+            target=target,
         )
 
     def offsets(self) -> np.ndarray | float:
