@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -48,6 +49,18 @@ WAYS |= {f"ce_{rate}": [*CE, RATE, rate] for rate in RATES}
 SHORT = ["--num_train_epochs", "10"]
 WAYS |= {"ce_10_epochs": [*CE, *SHORT], "default_10_epochs": SHORT}
 HEADS = ("cross-entropy", "default")
+OF_RATES = re.compile(r"ce_(?P<rate>[\d.e-]+)_head_(?P<head>[\d.e-]+)_(?P<rows>\d+)(_(?P<epochs>\d+)_epochs)?")
+
+
+def flags_of(way: str) -> list[str]:
+    """The flags beside the data of one of `WAYS`, or of `ce_RATE_head_RATE_ROWS[_N_epochs]`: cross-entropy with a rate
+    of the encoder, one of the head, and a number of training rows. ValueError for another name."""
+    if way in WAYS:
+        return WAYS[way]
+    if (found := OF_RATES.fullmatch(way)) is None:
+        raise ValueError(f"no way {way!r}; known are {', '.join(WAYS)}, and ce_RATE_head_RATE_ROWS[_N_epochs]")
+    flags = [*CE, RATE, found["rate"], "--head_learning_rate", found["head"], "--max_train_rows", found["rows"]]
+    return flags + (["--num_train_epochs", found["epochs"]] if found["epochs"] else [])
 
 
 class DataSet(NamedTuple):
@@ -75,6 +88,7 @@ SETS = {
         "xed_en": TEXTS,
         "brighter_eng": TEXTS,
         "twitter_pos": DataSet("tagging", TAGS),
+        "tmdb_genres": TEXTS,
         "synthetic_600": TEXTS,
         "cora": DataSet("tagging", TAGS, encoder=True),
         "ptb_nltk": DataSet("parsing", TREES, ("--max_train_rows", "500"), encoder=True),
@@ -145,7 +159,7 @@ def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[st
     data = EVERY[name]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        words = [*data.words, *WAYS[loss], "--seed", str(seed), "--disable_tqdm", "true", "--report_to", "none"]
+        words = [*data.words, *flags_of(loss), "--seed", str(seed), "--disable_tqdm", "true", "--report_to", "none"]
         if name.startswith("synthetic_"):
             synthetic(int(name.removeprefix("synthetic_")), folder / name)
             source = ["--dataset", str(folder / name)]
@@ -223,7 +237,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default="verdict", help=f"{', '.join(SETS)}, or names of data sets by commas")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=["ce", "default"], help="flags beside the data")
+    parser.add_argument("--ways", nargs="+", default=["ce", "default"], help="flags beside the data")
     parser.add_argument("--data_dir", help="folder of the data sets")
     parser.add_argument("--encoder", help="folder or Hub id of a small encoder, for texts")
     parser.add_argument("--table", action="store_true", help="train nothing; print the table of what is on file")

@@ -31,6 +31,7 @@ from .models import SealModel, kind_of
 from .nets.feature_cache import FEATURES
 from .nets.frozen_encoder import OUTPUTS
 from .reports import run_card
+from .saving.run_record import read_record
 from .second_net.learner import Learner
 from .second_net.loss_net import LossNet
 from .second_net.optimizer import with_own_rate
@@ -48,7 +49,9 @@ from .training.evaluation import counted_rows
 from .training.forwards import PhaseMeters, TwoNets
 from .training.frozen import cache_features
 from .training.launchers import check_launcher
+from .training.own_rates import fresh_names, own_rates
 from .training.rows import check_rows
+from .training.run_record import FRESH
 from .training.samplers import WindowRepeatSampler, has_few_labels
 from .training.setup import loss_net_learner, made_extensions, made_space, own_loss, prepare_net, prepare_run
 from .training.task_nets import with_loss_net
@@ -207,6 +210,7 @@ class SealTrainer(StructuredTrainer):
     phase: Any = None  # a [`LossNetPhase`] during a run
     extensions: list[Extension] = []
     _writes_card = False  # True after `fit_decisions`
+    fresh: set[str] = set()  # names of the task-net's parameters that did not come with its pretrained encoder
     has_computed = False  # True once `compute_loss` has run in this step
     given_decoder: str | None = None  # the decoder passed to `fit_decisions`
     alignment: Alignment  # of the current evaluation
@@ -293,9 +297,11 @@ class SealTrainer(StructuredTrainer):
         model = with_loss_net(model, args, self._given_loss_net, self._given_space)
         if (kind := kind_of(model)) is not None:
             self._space_class = kind.space_of(model.task_net if isinstance(model, SealModel) else model)
+        missing: list[str] = []
         if isinstance(model, SealModel):
-            self.loss_net = self._given_loss_net or model.loss_net
+            self.loss_net, missing = self._given_loss_net or model.loss_net, model.fresh
             model = model.task_net
+        self.fresh = fresh_names(model, missing) if isinstance(model, nn.Module) else set()
         if args.energy_loss == CROSS_ENTROPY:
             self.loss_net = None
         return model
@@ -335,13 +341,18 @@ class SealTrainer(StructuredTrainer):
             self.phase = LossNetPhase(self.loss_net, self.learner, self.energy_loss, self.extensions, meters)
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
-        """The Trainer's optimizer; with `crf_learning_rate`, a CRF gets its own rate."""
+        """The Trainer's optimizer. A fresh head and a CRF get their own rates."""
         made = self.optimizer is None
         optimizer: Any = super().create_optimizer(*args, **kwargs)
-        crf, rate = getattr(self.model, "crf", None), self.args.crf_learning_rate
-        if made and crf is not None and rate is not None:
-            with_own_rate(self.optimizer, crf.parameters(), rate)
+        for parameters, rate in own_rates(self.model, self.args, self.fresh) if made else ():
+            with_own_rate(self.optimizer, parameters, rate)
         return optimizer
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        """As the Trainer's. The checkpoint's record names the head that was fresh when the run began."""
+        record = read_record(resume_from_checkpoint)
+        self.fresh = self.fresh if record is None else set(record.get(FRESH, ()))  # older runs had one rate
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     # --- data, evaluation, log ---------------------------------------------------------------------------------------
 

@@ -118,3 +118,5 @@ def with_own_rate(optimizer: torch.optim.Optimizer, parameters: Iterable[nn.Para
         if moved:
             group["params"] = [p for p in group["params"] if id(p) not in own]
             optimizer.add_param_group({**group, "params": moved, "lr": rate})
+            if not group["params"]:
+                optimizer.param_groups.remove(group)

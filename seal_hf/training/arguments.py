@@ -56,7 +56,7 @@ CHOICES: dict[str, Any] = {
 }
 AT_LEAST_0 = (
     "loss_net_steps energy_weight task_weight loss_net_learning_rate loss_net_encoder_learning_rate input_noise_std "
-    "crf_learning_rate soft_iou_weight dice_weight lovasz_weight independent_share "
+    "head_learning_rate crf_learning_rate soft_iou_weight dice_weight lovasz_weight independent_share "
     "cost_augmented_task_weight loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm "
     "hypergradient_scale hypergradient_damping"
 )
@@ -128,6 +128,10 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             `lovasz` (spaces/pixels.py).
         label_correlation_weight (`float`, default 1.0): weight of the pairs in `label_correlation`.
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
+        head_learning_rate (`float`, optional): rate of the task-net's fresh parameters beside a pretrained encoder
+            that is trained: the classifier, and a pooler that was not loaded; with adapters, what `modules_to_save`
+            holds. A saved classifier, a head on a frozen encoder and a net from scratch learn at `learning_rate`, as
+            all do by default.
         crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`, and 1e-2
             in `seal-hf train` with a pretrained encoder, whose small rate hardly moves them.
 
@@ -263,6 +267,9 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         default=1.0, metadata={"help": "Weight of the pairs of labels in label_correlation."}
     )
     unique_roles_weight: float = field(default=1.0, metadata={"help": "Weight of the constraint of unique_roles."})
+    head_learning_rate: float | None = field(
+        default=None, metadata={"help": "Learning rate of a fresh head beside a pretrained encoder that is trained."}
+    )
     crf_learning_rate: float | None = field(default=None, metadata={"help": "Learning rate of the CRF's transitions."})
     tag_score: str = field(default="accuracy", metadata={"help": f"Score of tags: {', '.join(TAG_SCORES)}."})
     constrained_decoding: bool = field(default=False, metadata={"help": "Decode within the tags' scheme."})

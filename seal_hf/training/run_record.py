@@ -29,6 +29,7 @@ AFTERWARDS = (  # arguments of ours that change nothing of what is learned
     "overwrite_output_dir resume_changed decoder target fold_decision license adapter_export "
     "loss_net_gradient_checkpointing loss_net_torch_compile"
 ).split()
+FRESH = "fresh_head"  # key of a record: names of the task-net's parameters that did not come with its encoder
 LOOKED_AT = 1000  # rows read of a `datasets.Dataset`
 
 
@@ -42,6 +43,7 @@ def record_of(trainer: Any) -> dict[str, Any]:
         **{f"{name}_data": trainer.contents_of(f"{name}_dataset") for name in ("train", "eval")},
         **{"model": net_in_words(trainer.model), "loss_net": net_in_words(getattr(trainer, "loss_net", None))},
         "processes": args.world_size,
+        FRESH: getattr(trainer, "fresh", set()),
     }
     theirs = with_later_names(args)
     return plain({**facts, **{name: theirs[name] for name in OF_THE_TRAINER}, **ours, **trainer.run_settings})

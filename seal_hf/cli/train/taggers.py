@@ -18,7 +18,7 @@ from ...nets.text_windows import most_tokens
 from ...reports import close_tags
 from ...trainer import SealTrainer
 from ...utils.messages import check_owner
-from ..tuning.ranges import CRF_RATE, RATE, TEXT_RATE, Space
+from ..tuning.ranges import CRF_RATE, RATE, Space, fine_tuned
 from .arguments import Arguments
 from .program import Prepared, card_facts
 from .texts import TOO_LONG
@@ -52,8 +52,8 @@ def kind(given: Namespace) -> str:
 
 
 def ranges(arguments: Arguments) -> Space:
-    """The searched setting: the rate."""
-    return {"learning_rate": RATE if has_bilstm(arguments.nets) else TEXT_RATE}
+    """The searched settings: the rates."""
+    return {"learning_rate": RATE} if has_bilstm(arguments.nets) else fine_tuned(arguments.training)
 
 
 def tagger(

@@ -1,0 +1,123 @@
+"""A fresh head learns at a rate of its own. The oracle: the first step of Adam moves a parameter by its rate."""
+
+import pytest
+import torch
+from tiny_models import LABELLED, LABELS, tiny_arguments, tiny_config, tiny_features, tiny_texts, tiny_tokenizer
+from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification
+
+from seal_hf import SealForMultiLabel, SealTrainer, tokenize
+
+RATE, HEAD = 1e-4, 1e-2
+OPTIONS = dict(learning_rate=RATE, head_learning_rate=HEAD, adam_epsilon=1e-16, weight_decay=0.0, max_grad_norm=0.0)
+OPTIONS |= dict(max_steps=1, energy_loss="ce")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder of a pretrained encoder, or of a classifier, of some family."""
+
+    def saved(kind, auto=AutoModel):
+        path = tmp_path_factory.mktemp(kind)
+        auto.from_config(tiny_config(kind)).save_pretrained(path)
+        tiny_tokenizer().save_pretrained(path)
+        return path
+
+    return saved
+
+
+def rows():
+    return tokenize(tiny_texts(8), tiny_tokenizer(), max_length=8)
+
+
+def moved(tmp_path, net, data=None, **options):
+    """Name of each trained parameter of the task-net -> by how much the first step moved it at most."""
+    data = rows() if data is None else data
+    trainer = SealTrainer(net, tiny_arguments(tmp_path, **{**OPTIONS, **options}), train_dataset=data)
+    before = {name: p.detach().clone() for name, p in trainer.model.named_parameters() if p.requires_grad}
+    trainer.train()
+    after = dict(trainer.model.named_parameters())
+    found = {name: (after[name] - value).abs().max().item() for name, value in before.items()}
+    assert sum(len(group["params"]) for group in trainer.optimizer.param_groups) == len(before)
+    return {name: rate for name, rate in found.items() if rate}
+
+
+def heads(rates, encoder=RATE, head=HEAD):
+    """The names that moved by the head's rate; all others moved by the encoder's."""
+    for name, rate in rates.items():
+        assert rate in (pytest.approx(encoder, rel=0.02), pytest.approx(head, rel=0.02)), name
+    return {name for name, rate in rates.items() if rate > (encoder * head) ** 0.5}
+
+
+FAMILIES = {
+    "bert": {"classifier.weight", "classifier.bias"},
+    "roberta": {f"classifier.{layer}.{kind}" for layer in ("dense", "out_proj") for kind in ("weight", "bias")},
+    "distilbert": {f"{layer}.{kind}" for layer in ("pre_classifier", "classifier") for kind in ("weight", "bias")},
+}
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("plain", [True, False])
+def test_the_fresh_head_of_a_pretrained_encoder_has_its_rate(tmp_path, folder, kind, plain):
+    path = folder(kind)
+    if plain:
+        net = AutoModelForSequenceClassification.from_pretrained(path, **LABELLED)
+    else:
+        net = SealForMultiLabel.from_pretrained(path, **LABELLED)
+    assert heads(moved(tmp_path, net)) == FAMILIES[kind]
+
+
+def test_a_pooler_that_was_not_loaded_belongs_to_the_head(tmp_path, folder):
+    net = AutoModelForSequenceClassification.from_pretrained(folder("bert", AutoModelForMaskedLM), **LABELLED)
+    pooler = {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}
+    assert heads(moved(tmp_path, net)) == FAMILIES["bert"] | pooler
+
+
+def test_it_is_for_fresh_heads_beside_an_encoder_that_trains(tmp_path, folder):
+    fresh = SealForMultiLabel.from_pretrained(folder("bert"), **LABELLED)
+    assert heads(moved(tmp_path, fresh, head_learning_rate=None)) == set()
+    for net, data in (
+        (AutoModelForSequenceClassification.from_pretrained(folder("bert", AutoModelForSequenceClassification)), None),
+        (AutoModelForSequenceClassification.from_config(tiny_config("bert")), None),
+        (
+            SealForMultiLabel.from_task_net(AutoModelForSequenceClassification.from_config(tiny_config("mlp"))),
+            features(),
+        ),
+    ):
+        assert heads(moved(tmp_path, net, data)) == set()
+    frozen = SealForMultiLabel.from_pretrained(folder("bert"), loss_net_encoder="shared", **LABELLED)
+    rates = moved(tmp_path, frozen, freeze_encoder=True, loss_net_encoder="shared")
+    assert heads(rates) == set() and rates.keys() >= FAMILIES["bert"]
+
+
+def features():
+    return tiny_features(8)
+
+
+@pytest.mark.parametrize("adapter", ["lora", "ia3"])
+def test_with_an_adapter_the_head_is_what_is_saved_beside_it(tmp_path, folder, adapter):
+    pytest.importorskip("peft")
+    net = SealForMultiLabel.from_pretrained(folder("bert"), adapter=adapter, loss_net_encoder="shared", **LABELLED)
+    found = heads(moved(tmp_path, net, loss_net_encoder="shared", energy_loss="nce"))
+    assert {name.split("modules_to_save.default.")[1] for name in found} == {"weight", "bias"}
+    assert all(".classifier." in name for name in found)
+
+
+def test_a_schedule_scales_both_rates_and_a_resume_keeps_them(tmp_path, folder):
+    """Also from nets that were loaded from the checkpoint itself, whose head is no longer fresh."""
+    options = {**OPTIONS, "max_steps": 4, "save_strategy": "steps", "save_steps": 2}
+
+    def trainer(path, where):
+        net = SealForMultiLabel.from_pretrained(path, **(LABELLED if path == encoder else {}))
+        return SealTrainer(net, tiny_arguments(where, **options), train_dataset=rows())
+
+    encoder = folder("bert")
+    torch.manual_seed(0)
+    whole = trainer(encoder, tmp_path / "whole")
+    whole.train()
+    assert [group["lr"] for group in whole.optimizer.param_groups][:1] == [0.0]
+    again = trainer(tmp_path / "whole" / "checkpoint-2", tmp_path / "again")
+    again.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-2"))
+    for ours, theirs in zip(whole.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+    initial = [group["initial_lr"] for group in again.optimizer.param_groups]
+    assert sorted(set(initial)) == [RATE, HEAD] and len(LABELS) == again.model.config.num_labels
