@@ -298,10 +298,12 @@ class SealTrainer(StructuredTrainer):
         if (kind := kind_of(model)) is not None:
             self._space_class = kind.space_of(model.task_net if isinstance(model, SealModel) else model)
         missing: list[str] = []
+        self.fresh = set()
         if isinstance(model, SealModel):
             self.loss_net, missing = self._given_loss_net or model.loss_net, model.fresh
             model = model.task_net
-        self.fresh = fresh_names(model, missing) if isinstance(model, nn.Module) else set()
+        if model is not None:  # `model_init` makes it later
+            self.fresh = fresh_names(model, missing)
         if args.energy_loss == CROSS_ENTROPY:
             self.loss_net = None
         return model

@@ -58,8 +58,8 @@ class SeenSets:
         most = min(MOST_SETS, max(1, MOST_BITS // num_labels))
         kept = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most]
         sets = np.zeros((len(kept), num_labels), dtype=bool)
-        for row, (ids, _) in zip(sets, kept, strict=True):
-            row[list(ids)] = True
+        for row, (labels, _) in zip(sets, kept, strict=True):
+            row[list(labels)] = True
         return cls(sets, np.array([count for _, count in kept]), sum(counts.values()))
 
     def as_json(self) -> dict[str, Any]:
@@ -73,7 +73,9 @@ class SeenSets:
         wrong = ValueError("`config.decisions` has `seen` that is damaged: fit the decisions again.")
         if not isinstance(saved, Mapping):
             raise wrong
-        counts, num_labels, rows = saved.get("counts"), saved.get("num_labels"), saved.get("rows")
+        counts: Any = saved.get("counts")
+        num_labels: Any = saved.get("num_labels")
+        rows: Any = saved.get("rows")
         whole = [num_labels, rows, *counts] if isinstance(counts, list) and len(counts) <= MOST_SETS else [None]
         if not all(type(value) is int and 0 < value < 2**31 for value in whole) or not counts:
             raise wrong

@@ -49,7 +49,8 @@ def fresh_names(task_net: PreTrainedModel, missing: Iterable[str] = ()) -> set[s
     net: Any = without_wrapper(task_net)
     if missing:
         return {name for name in missing if not name.startswith("crf.")}
-    saved_by = getattr(transformers, next(iter(net.config.architectures or ()), ""), None)
+    names = getattr(getattr(net, "config", None), "architectures", None) or [""]
+    saved_by = getattr(transformers, names[0], None)
     if saved_by is None or isinstance(net, saved_by):
         return set()
     prefix = f"{net.base_model_prefix}."

@@ -125,7 +125,7 @@ class LabelDecisions(Decisions):
 
     def _never_decides_none(self, plain: str) -> bool:
         if plain == SEEN and self.seen is not None:  # the likeliest set outside the list may be empty
-            return self.seen.sets.any(1).all() and (self.seen_share == 0 or self.hierarchy is not None)
+            return bool(self.seen.sets.any(1).all()) and (self.seen_share == 0 or self.hierarchy is not None)
         return plain.endswith("_f1") and self.empty_score == 0
 
     def decide(self, probabilities: np.ndarray, decoder: str | float | None = None) -> np.ndarray:
