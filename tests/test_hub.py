@@ -149,6 +149,7 @@ def test_a_push_to_a_branch_changes_that_branch_alone(tmp_path):
 TRAINING = """
 import sys
 from pathlib import Path
+sys.stderr = sys.stdout
 import tiny_run
 home = Path(sys.argv[1])
 options = dict(push_to_hub=True, hub_always_push=True, hub_model_id="user/seal", hub_token="secret-token")
@@ -157,12 +158,27 @@ home.mkdir(exist_ok=True)
 (home / "report.html").write_text("rows of the data")  # of the run that goes on here, by `seal-hf report`
 trainer.train()
 trainer._finish_current_push()
+
+from seal_hf.__main__ import main  # a program pushes, whose recipe and environment have tokens too
+recipe = home / "recipe.yaml"
+recipe.write_text("hub_token: token-of-the-recipe")
+words = f"train mlc --loss ce --max_train_rows 16 --max_steps 1 --hidden_size 8 --report_to none --recipe {recipe}"
+sys.argv = ["seal-hf", *words.split(), *"--push_to_hub true --hub_model_id user/program --hub_token".split(),
+            "secret-token", "--output_dir", str(home / "program")]
+main()
 """
 
 
 def test_a_push_while_training_holds_no_token_and_leaves_the_report_at_home(tmp_path):
     with FakeHub() as hub:
-        hub.run(TRAINING, tmp_path, tmp_path / "run")
+        printed = hub.run(TRAINING, tmp_path, tmp_path / "run")
+        there = hub.files("user/program")
+        assert {"README.md", "model.safetensors", "training_args.bin"} <= there.keys()
+        (tmp_path / "run" / "recipe.yaml").unlink()
+        here = {str(path): path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+        for token in ("secret-token", "token-of-the-recipe"):
+            assert token not in printed
+            assert [name for name, content in (here | there).items() if token.encode() in content] == []
         assert hub.commits("user/seal")[-1] == "Training in progress, step 2"
         files = hub.files("user/seal")
     assert {"config.json", "model.safetensors", "training_args.bin"} <= files.keys()
