@@ -160,6 +160,14 @@ def test_a_program_that_trains_nothing_leaves_no_token(programs, words):
         assert ran.code != 0 and "--" in ran.text and leaks(ran.folder, ran.text) == []
 
 
+@pytest.mark.parametrize("program", ["predict", "evaluate", "report x", "train mlc", "train energy", "compare tagging"])
+@pytest.mark.parametrize("flag", ["--hub_tokn", "--hub-tken", "--push_to_hub_toke", "--token"])
+def test_a_mistyped_token_is_refused_without_its_value(programs, program, flag):
+    """No name tells that it is one: the nearest flag does."""
+    ran = programs(f"{program} {flag}=said-nowhere-else")
+    assert ran.code != 0 and flag in ran.text and "said-nowhere-else" not in ran.text
+
+
 @pytest.mark.parametrize("line", ["hub_token: 1234567891", "hub_token: [1234567891]", "hub_token: {a: '1234567891'}"])
 def test_a_recipe_with_a_wrong_token_is_refused_without_it(programs, line):
     (programs.home / "wrong.yaml").write_text(line, encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from .recorded import HIDDEN, Changed, hidden, names_a_secret, remember_words
@@ -24,6 +24,13 @@ JOINED = (
 )
 HIDING = rf"(?<![{JOINED}])[\u200c\u200d]|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
 FLAG = r"\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{2,6}\U000e007f"  # an emoji, such as that of Wales
+OF_SECRETS = (
+    "--hub_token",
+    "--push_to_hub_token",
+    "--token",
+    "--api_key",
+    "--password",
+)  # also where they are no flags
 UNPRINTABLE = re.compile(f"(?P<kept>{FLAG})|[{CONTROLS}]|{HIDING}")
 
 
@@ -75,11 +82,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {close!r}?" if close else ""
 
 
-def unknown_flag(word: str, known: Iterable[str]) -> str:
+def unknown_flag(word: str, known: Collection[str]) -> str:
     """The message for a word of a command line that no flag is called. The value of a mistyped token is not shown."""
     flag, equals, _ = word.partition("=")
     near = closest(flag, known)
-    shown = f"{flag}={HIDDEN}" if equals and names_a_secret(near or flag) else word
+    names = [name.replace("-", "_") for name in (*known, *OF_SECRETS)]
+    meant = difflib.get_close_matches(flag.replace("-", "_"), names)
+    shown = f"{flag}={HIDDEN}" if equals and any(map(names_a_secret, [flag, *meant])) else word
     return f"unknown command-line argument {shown!r}." + (f" Did you mean {near!r}?" if near else "")
 
 
