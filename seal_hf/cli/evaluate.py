@@ -28,19 +28,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = evaluate_flags()
     options = flags.parsed(argv)
     output = None if options.output is None else Path(options.output)
-    check_new(output, options.overwrite)
+    check_new(output, options.overwrite, options.input)
     if output is not None:
         check_format(output, (".json",))
     kind = open_kind(flags, options)
     reader = kind.open_input(gold=True)
     evaluation = kind.evaluate(reader)
-    for note in reader.notes:
-        print(printable(f"{flags.prog}: {note}"), file=sys.stderr)
-    print(printable(evaluation.text))
-    if output is not None:
+    if output is not None:  # first: the reader of what is printed may go away
         with whole_file(output) as unfinished:
             text = json.dumps(evaluation.results, indent=1, ensure_ascii=False)
             unfinished.write_text(text + "\n", encoding="utf-8")
+    for note in reader.notes:
+        print(printable(f"{flags.prog}: {note}"), file=sys.stderr)
+    print(printable(evaluation.text))
 
 
 def evaluate_flags() -> Flags:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from ..utils.messages import printable
+from ..utils.messages import one_line
 from .outputs.flags import Flags, add_origin
 from .predict import check_new
 
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     kind = kind_of_model(options.model, hub)
     origin = {**hub, "trust_remote_code": options.trust_remote_code}
     said = export(kind, options.model, output, options.fold_decision, origin)
-    print(printable(f"{flags.prog}: {said}"), file=sys.stderr)
+    print(one_line(f"{flags.prog}: {said}"), file=sys.stderr)
 
 
 def export(kind: str, name: str, output: Path, fold_decision: bool, origin: dict[str, Any]) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..utils.faults import writing
-from ..utils.messages import printable
+from ..utils.files import check_writable
+from ..utils.messages import one_line, printable
 from .outputs import open_kind
 from .outputs.flags import Flags, add_common, add_predict
 
@@ -32,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = predict_flags()
     options = flags.parsed(argv)
     output = None if options.output is None else Path(options.output)
-    check_new(output, options.overwrite)
+    check_new(output, options.overwrite, options.input)
     kind = open_kind(flags, options)
     check_format(output, kind.formats)
     if options.escape_formulas and (output is None or output.suffix.lower() not in CELLS):
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for note in (*reader.notes, *notes):
         print(printable(f"{flags.prog}: {note}"), file=sys.stderr)
     if output is not None:
-        print(printable(f"{flags.prog}: {count} {'row' if count == 1 else 'rows'} in {output}."), file=sys.stderr)
+        print(one_line(f"{flags.prog}: {count} {'row' if count == 1 else 'rows'} in {output}."), file=sys.stderr)
 
 
 def predict_flags() -> Flags:
@@ -62,10 +63,28 @@ def predict_flags() -> Flags:
     return flags
 
 
-def check_new(output: Path | None, overwrite: bool) -> None:
-    """Raises ValueError for an output that exists, unless it may be replaced."""
-    if output is not None and output.exists() and not overwrite:
+def check_new(output: Path | None, overwrite: bool, source: str | None = None) -> None:
+    """Look whether an output can be written, before anything is loaded.
+
+    Args:
+        source: the input, which stays as it is.
+
+    Raises:
+        ValueError: the output exists and may not be replaced, it is the input, no file can be written there, or there
+            is no output and the standard output is closed.
+    """
+    if output is None:
+        if sys.stdout is None:
+            raise ValueError("`output` is missing, and the standard output is closed. Name a file.")
+        return
+    if output.exists() and not overwrite:
         raise ValueError(f"`output` is {str(output)!r}, which already exists. Give another name, or --overwrite.")
+    if source is not None and output.is_file() and Path(source).exists() and output.samefile(source):
+        raise ValueError(f"`output` is {str(output)!r}, which is the input. Give another name.")
+    if output.exists() and (not output.is_file() and not (output.is_dir() and not output.suffix)):
+        what = "a folder" if output.is_dir() else "no file but a device or a pipe"
+        raise ValueError(f"`output` is {str(output)!r}, {what}, which is not replaced. Give another name.")
+    check_writable(output)
 
 
 def check_format(output: Path | None, formats: Sequence[str]) -> None:

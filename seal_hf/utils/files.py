@@ -28,8 +28,13 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a new path beside `path` to write to, and rename it to `path` when the block ends. The folder is made.
 
     If the block is interrupted, `path` stays as it was.
+
+    Raises:
+        IsADirectoryError: `path` is a folder.
     """
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, where a file is written. Move it away.")
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = new_name(path, "unfinished")
     try:
@@ -38,6 +43,26 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Check that [`whole_file`] can write an output, with an empty file in the folder that exists.
+
+    Raises:
+        ValueError: names the output, the folder and the reason.
+    """
+    place = path.absolute()
+    while not os.path.lexists(place.parent):
+        place = place.parent
+    probe = new_name(place, "unfinished")
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = error.strerror or error
+        raise ValueError(
+            f"`output` is {str(path)!r}, but no such file can be made in {place.parent}: {reason}. Give another place."
+        ) from error
 
 
 @contextmanager
