@@ -35,9 +35,9 @@ def contents(folder):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("folder{}", "a folder, which is not replaced"),
-        ("pipe{}", "no file but a device or a pipe"),
-        ("device{}", "no file but a device or a pipe"),
+        ("folder{}", "a folder. Give another name"),
+        ("pipe{}", "a device or a pipe. Give another name"),
+        ("device{}", "a device or a pipe. Give another name"),
         ("link{}", "which is the input"),
         ("file/below{}", "file: Not a directory. Give another place"),
         ("file/far/below{}", "file: Not a directory. Give another place"),

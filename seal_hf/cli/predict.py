@@ -81,9 +81,9 @@ def check_new(output: Path | None, overwrite: bool, source: str | None = None) -
         raise ValueError(f"`output` is {str(output)!r}, which already exists. Give another name, or --overwrite.")
     if source is not None and output.is_file() and Path(source).exists() and output.samefile(source):
         raise ValueError(f"`output` is {str(output)!r}, which is the input. Give another name.")
-    if output.exists() and (not output.is_file() and not (output.is_dir() and not output.suffix)):
-        what = "a folder" if output.is_dir() else "no file but a device or a pipe"
-        raise ValueError(f"`output` is {str(output)!r}, {what}, which is not replaced. Give another name.")
+    if output.exists() and not output.is_file() and (output.suffix or not output.is_dir()):
+        what = "a folder" if output.is_dir() else "a device or a pipe"
+        raise ValueError(f"`output` is {str(output)!r}, {what}. Give another name.")
     check_writable(output)
 
 
