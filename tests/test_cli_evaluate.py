@@ -3,17 +3,24 @@ fitted anew by hand, the files of the model before and after."""
 
 import json
 import shutil
+import tracemalloc
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import torch
 from datasets import Dataset
 from predicting import arff, trained_on_features, trained_on_texts, write
+from pyarrow import parquet
 from sklearn.metrics import average_precision_score, f1_score, hamming_loss, precision_recall_fscore_support
 from tiny_models import LABELS, tiny_texts, tiny_tokenizer
 
 from seal_hf import MLPConfig, MLPForMultiLabel, SealForMultiLabel, TensorRows, tokenize
 from seal_hf.cli.evaluate import main
+from seal_hf.cli.outputs import labels as labels_module
+from seal_hf.inference import decoders
 from seal_hf.inference.decisions import LabelDecisions
+from seal_hf.metrics import multilabel as metrics_module
 from seal_hf.metrics.multilabel import label_report, set_metrics, sigmoid
 
 
@@ -271,3 +278,56 @@ def test_options_of_tables_are_refused_for_arff(features, tmp_path):
     for flags in (["--label_column", "mood"], ["--label_format", "ids"]):
         message = refusal("--model", features[1], "--input", source, *flags)
         assert f"`{flags[0][2:]}` is for tables, but" in message and "is ARFF" in message
+
+
+# entries that are in memory at once, whatever the number of rows
+BLOCKS = ((metrics_module, "BLOCK"), (decoders, "_AT_ONCE"), (labels_module, "ENTRIES_PER_CHUNK"))
+
+
+def wide_net(folder, num_labels, **config):
+    """An untrained MLP of 3 features whose decisions have all decoders."""
+    names = {"id2label": {i: f"l{i}" for i in range(num_labels)}, "label2id": {f"l{i}": i for i in range(num_labels)}}
+    torch.manual_seed(0)
+    net = MLPForMultiLabel(MLPConfig(input_size=3, hidden_size=8, label_bias=True, **names, **config))
+    torch.nn.init.normal_(net.classifier.weight, 0, 2)
+    torch.nn.init.normal_(net.classifier.bias, -3, 1)
+    numbers = {"threshold": 0.4, "thresholds": [0.3] * num_labels, "calibration": (0.9, -0.2), "never_empty": True}
+    LabelDecisions(decoder="calibrated_f1", **numbers).store(net.config)
+    net.save_pretrained(folder)
+    return folder
+
+
+def wide_rows(path, num_rows, num_labels):
+    """A table of features and names of labels, and its features and its gold labels."""
+    generator = np.random.default_rng(0)
+    x, gold = generator.normal(size=(num_rows, 3)).astype(np.float32), generator.random((num_rows, num_labels)) < 0.02
+    names = [[f"l{i}" for i in np.flatnonzero(row)] for row in gold]
+    write(path, [{"features": row, "labels": labels} for row, labels in zip(x.tolist(), names, strict=True)])
+    return x, gold
+
+
+@pytest.mark.parametrize("form, num_rows, num_labels", [("names", 800, 1000), ("columns", 3000, 100)])
+def test_the_memory_of_an_evaluation_is_that_of_its_probabilities_and_gold_labels(
+    tmp_path, monkeypatch, form, num_rows, num_labels
+):
+    """Of 4 + 1 bytes for each row and label, beside blocks of rows and small things."""
+    for module, name in BLOCKS:
+        monkeypatch.setattr(module, name, 1 << 14)
+    model, table, results = wide_net(tmp_path / "net", num_labels), tmp_path / "rows.parquet", tmp_path / "results.json"
+    wide_rows(table, 9, num_labels)
+    evaluated(model, table, results)  # what is loaded once does not count
+    x, gold = wide_rows(table, num_rows, num_labels)
+    if form == "columns":
+        columns = {f"l{i}": pa.array(gold[:, i].astype(np.int8)) for i in range(num_labels)}
+        parquet.write_table(pa.table({"features": list(x), **columns}), table, row_group_size=256)
+    tracemalloc.start()
+    found = evaluated(model, table, results)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.3 * 5 * num_rows * num_labels + 2.5e6
+    seal = SealForMultiLabel.from_pretrained(model, with_loss_net=False)
+    p, decided = (a.numpy() for a in seal.predict(features=torch.from_numpy(x)))
+    assert found["figures"]["f1_micro"] == pytest.approx(f1_score(gold, decided, average="micro"), abs=1e-12)
+    for name, y, scores in (("map", gold, p), ("map_macro", gold.T, p.T)):
+        expected = np.mean([average_precision_score(a, b) for a, b in zip(y, scores, strict=True) if a.any()])
+        assert found["figures"][name] == pytest.approx(expected, abs=1e-12)

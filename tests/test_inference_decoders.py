@@ -118,12 +118,17 @@ def convolution(p, largest):
 def test_the_integral_is_exact_to_1e_9_for_every_size_that_may_win(num_labels, exponent):
     rng = np.random.default_rng(0)
     p = np.sort(rng.uniform(size=(3, num_labels)) ** exponent)[:, ::-1]
-    sizes, degrees = decoding.bounds_of_size(p, decoding.reached_f1(p, 1.0))
-    values = decoding.expected_f1(p, sizes.max(), degrees.max(), 1.0)
-    for row, size, found in zip(p, sizes, values, strict=True):
-        exact = convolution(row, num_labels)
-        assert np.abs(found - exact[: len(found)]).max() < 1e-9
-        assert exact.argmax() <= size
+    mean, empty = p.sum(1), decoding.empty_f1(p, 1.0)
+    reached = np.maximum(decoding.reached_f1(p, mean), empty)
+    bounds = decoding.bounds_of_size(p, mean, (p * (1 - p)).sum(1), reached)
+    for row, smallest, largest in zip(p, *bounds, strict=True):
+        exact, mean = convolution(row, num_labels), row.sum()
+        assert exact.argmax() == 0 or smallest <= exact.argmax() <= largest
+        width = min(30 / (smallest + mean - row[0]), 1)
+        for sizes, part in (((1, largest), 1.0), ((smallest, largest), width)):
+            power = decoding.largest_power(largest, mean, num_labels, part)
+            found = decoding.expected_f1(row[None], sizes, decoding.quadrature(power, num_labels, part), exact[:1])[0]
+            assert found == pytest.approx([exact[0], *exact[sizes[0] : sizes[1] + 1]], abs=1e-9)
 
 
 def test_few_nodes_are_enough_for_many_labels():

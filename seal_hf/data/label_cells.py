@@ -114,6 +114,7 @@ def label_matrix(
     label_format: str,
     source: str,
     place: Callable[[str, int], str] | None = None,
+    dtype: type = np.float32,
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Label cells by split -> multi-hot matrices (N, L) by split, and the L names.
 
@@ -134,7 +135,7 @@ def label_matrix(
     if guessed:
         label_format = guess_format(values, len(names) if names else None)
     if label_format == "multi_hot":
-        return _multi_hot(cells, names, source, place)
+        return _multi_hot(cells, names, source, place, dtype)
     cells = {split: [[v for v in cell if v is not None] for cell in rows] for split, rows in cells.items()}
     values = [cell for rows in cells.values() for cell in rows]
     if label_format == "names":
@@ -158,7 +159,7 @@ def label_matrix(
         )
     matrices = {}
     for split, rows in cells.items():
-        matrix = np.zeros((len(rows), len(known)), dtype=np.float32)
+        matrix: np.ndarray = np.zeros((len(rows), len(known)), dtype=dtype)
         for row, cell in enumerate(rows):
             if guessed and label_format == "ids" and len(set(cell)) < len(cell):
                 raise DataError(
@@ -177,7 +178,7 @@ def label_matrix(
 def gold_labels(
     cells: list[list], labels: Sequence[str], names: Sequence[str] | None, label_format: str, source: str
 ) -> np.ndarray:
-    """Label cells as a multi-hot matrix (N, L) over the labels of a model.
+    """Label cells as a multi-hot matrix (N, L), int8, over the labels of a model.
 
     Args:
         labels: the model's, in its order.
@@ -198,15 +199,22 @@ def gold_labels(
         _check_known([name for name in found if name not in own], labels, source)
         names = labels
     columns = list(names or labels)
-    matrix = label_matrix({"all": cells}, columns, label_format, source)[0]["all"]
-    found_in = (matrix > 0).any(0)
+    matrix = label_matrix({"all": cells}, columns, label_format, source, dtype=np.int8)[0]["all"]
+    found_in = matrix.max(0, initial=0) > 0
     _check_known([columns[i] for i in np.flatnonzero(found_in) if columns[i] not in own], labels, source)
+    return in_order(matrix, columns, labels)
+
+
+def in_order(matrix: np.ndarray, columns: Sequence[str], labels: Sequence[str]) -> np.ndarray:
+    """The columns of a matrix in the order of a model's labels, with zeros for a label that is not among the columns:
+    (N, L), of the same type."""
+    if [*columns] == [*labels]:
+        return matrix
     place = {name: i for i, name in enumerate(columns)}
-    gold = np.zeros((len(cells), len(labels)), dtype=np.float32)
-    for i, label in enumerate(labels):
-        if label in place:
-            gold[:, i] = matrix[:, place[label]]
-    return gold
+    there = [i for i, label in enumerate(labels) if label in place]
+    found = np.zeros((len(matrix), len(labels)), dtype=matrix.dtype)
+    found[:, there] = matrix[:, [place[labels[i]] for i in there]]
+    return found
 
 
 def _are_names(cells: list[list], labels: Sequence[str]) -> bool:
@@ -256,7 +264,11 @@ def _whole_numbers(cells: Mapping[str, list[list]]) -> dict[str, list[list]]:
 
 
 def _multi_hot(
-    cells: Mapping[str, Sequence[Any]], names: Sequence[str] | None, source: str, place: Callable[[str, int], str]
+    cells: Mapping[str, Sequence[Any]],
+    names: Sequence[str] | None,
+    source: str,
+    place: Callable[[str, int], str],
+    dtype: type,
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     counts = Counter(len(cell) for rows in cells.values() for cell in rows)
     expected = len(names) if names else counts.most_common(1)[0][0] if counts else 0
@@ -264,7 +276,7 @@ def _multi_hot(
         raise DataError(f"{source}: the multi-hot labels are empty.")
     matrices = {}
     for split, rows in cells.items():
-        matrix = np.zeros((len(rows), expected), dtype=np.float32)
+        matrix: np.ndarray = np.zeros((len(rows), expected), dtype=dtype)
         for row, cell in enumerate(rows):
             where = place(split, row)
             if len(cell) != expected:

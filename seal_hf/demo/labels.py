@@ -143,7 +143,7 @@ class LabelView(View):
 
     def decide(self, given: Any, asked: LabelOutput) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities (L,) and the decided labels (L,) bool of one input."""
-        probabilities, decided = asked.decided(self._repeated(given, 1))
+        probabilities, decided = asked.decided(self._repeated(given, 1), asked.options.decoder)
         return probabilities[0].double().numpy(), decided[0].numpy().astype(bool)
 
     def bars(self, p: np.ndarray, chosen: np.ndarray, decoder: str) -> list[markup.Bar]:

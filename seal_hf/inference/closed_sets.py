@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..metrics.multilabel import BLOCK, checked
+from ..metrics.multilabel import checked_blocks
 from ..structures.hierarchy import Hierarchy
-from .decoders import blocks_by_cost, bounds_of_size, expected_f1, quadrature, reached_f1
+from .decoders import (
+    blocks_by_cost,
+    bounds_of_size,
+    empty_f1,
+    expected_f1,
+    largest_power,
+    num_nodes,
+    quadrature,
+    reached_f1,
+)
 
+BLOCK = 1 << 21  # numbers in a table of the knapsack
 _ENOUGH = 1e-12  # a set must be better by this much to replace another
 
 
@@ -43,29 +53,44 @@ def decode_closed_f1(probabilities: np.ndarray, hierarchy: Hierarchy, *, empty_s
     Raises:
         ValueError: as `multilabel_metrics`, and if the hierarchy has another number of labels.
     """
-    probabilities = checked(probabilities, np.zeros(np.shape(probabilities)))[0]
-    if (num_labels := len(hierarchy.parents)) != probabilities.shape[1]:
-        raise ValueError(f"the hierarchy has {num_labels} labels, but the rows have {probabilities.shape[1]}")
+    if (num_labels := len(hierarchy.parents)) != np.shape(probabilities)[1]:
+        raise ValueError(f"the hierarchy has {num_labels} labels, but the rows have {np.shape(probabilities)[1]}")
+    decisions = np.zeros(np.shape(probabilities), dtype=bool)
+    ends = _subtree_ends(hierarchy) if hierarchy.is_forest else None
+    done = 0
+    for p, _ in checked_blocks(probabilities, np.broadcast_to(np.int8(0), decisions.shape)):
+        decisions[done : done + len(p)] = _decoded(p, hierarchy, ends, empty_score)
+        done += len(p)
+    return decisions
+
+
+def _decoded(
+    probabilities: np.ndarray, hierarchy: Hierarchy, ends: np.ndarray | None, empty_score: float
+) -> np.ndarray:
+    """As [`decode_closed_f1`], for a block of rows; `ends` from [`_subtree_ends`] in a forest."""
     order = hierarchy.order  # ancestors first, so that a stable sort keeps them first among equal values
     closures = hierarchy.raised(probabilities), hierarchy.lowered(probabilities)
     families = [np.argsort(-closed[:, order], axis=1, kind="stable") for closed in closures]
     p = probabilities[:, order]
+    num_labels = p.shape[1]
     sorted_p = [np.take_along_axis(p, family, 1) for family in families]
     best_first = -np.sort(-p, axis=1)
-    reached = np.max([reached_f1(values, empty_score) for values in sorted_p], axis=0)
-    sizes, degrees = bounds_of_size(best_first, reached)
-    ends = _subtree_ends(hierarchy) if hierarchy.is_forest else None
+    mean, empty = p.sum(1), empty_f1(p, empty_score)
+    variance = mean - np.einsum("ij,ij->i", p, p)
+    reached = np.max([empty, *(reached_f1(values, mean) for values in sorted_p)], axis=0)
+    _, largest = bounds_of_size(best_first, mean, variance, reached)
+    powers = largest_power(largest, mean, num_labels)
     found = np.zeros(p.shape, dtype=bool)
-    for rows in blocks_by_cost(degrees, p.shape[1]):
-        limits = int(sizes[rows].max()), float(degrees[rows].max())
-        values = np.stack([expected_f1(v[rows], *limits, empty_score) for v in sorted_p])  # (2, n, 1 + largest)
+    for rows in blocks_by_cost(num_nodes(powers, num_labels) * num_labels):
+        sizes, nodes = (1, int(largest[rows].max())), quadrature(powers[rows].max(), num_labels)
+        values = np.stack([expected_f1(v[rows], sizes, nodes, empty[rows]) for v in sorted_p])  # (2, n, 1 + largest)
         best = values.max(2)
         for family, ranks in enumerate(families):
             here = best.argmax(0) == family
             _write_prefixes(found, rows[here], ranks[rows[here]], values[family, here].argmax(1))
         if ends is not None:
-            possible = expected_f1(best_first[rows], *limits, empty_score)  # bounds closed sets of that size
-            _improve(found, rows, p[rows], ends, best.max(0), possible, limits[1])
+            possible = expected_f1(best_first[rows], sizes, nodes, empty[rows])  # bounds closed sets of that size
+            _improve(found, rows, p[rows], ends, best.max(0), possible, nodes)
     decisions = np.empty_like(found)
     decisions[:, order] = found
     return decisions
@@ -96,7 +121,7 @@ def _improve(
     ends: np.ndarray,
     best: np.ndarray,
     possible: np.ndarray,
-    degree: float,
+    quadrature: tuple[np.ndarray, np.ndarray],
 ) -> None:
     """Write better closed sets, if there are any, into `found`.
 
@@ -107,8 +132,9 @@ def _improve(
         ends: (L,) from [`_subtree_ends`].
         best: (n,) the expected F1 of the sets in `found`.
         possible: (n, 1 + largest) an upper bound for closed sets of each size.
+        quadrature: nodes and weights of the integrals.
     """
-    nodes, weights = quadrature(degree, p.shape[1])
+    nodes, weights = quadrature
     open_rows = np.flatnonzero((possible[:, 1:] > best[:, None] + _ENOUGH).any(1))
     at_once = max(1, BLOCK // (p.shape[1] * max(len(nodes), possible.shape[1])))
     for start in range(0, len(open_rows), at_once):

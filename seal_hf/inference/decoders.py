@@ -8,16 +8,30 @@ threshold per label, and the label set with the highest expected F1, from raw an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
 
-from ..metrics.multilabel import BLOCK, DEFAULT_GRID, checked, f1_of_counts
+from ..metrics.multilabel import (
+    BLOCK,
+    DEFAULT_GRID,
+    checked_blocks,
+    f1_of_counts,
+    mask_unknown,
+    row_blocks,
+    with_known_labels,
+)
 
 MAX_PASSES = 20  # over all labels; a few suffice
 MAX_STEPS = 100  # of Newton's method; a few suffice
 _CACHED = 1 << 15  # numbers per block: temporaries of this size stay in a processor's cache
+_FIRST = 64  # of a row's most probable labels, whose sizes are looked at first
+_AT_ONCE = 1 << 18  # numbers per block of integrals
+_UNLIKELY = 1 / 32  # labels that are at most so probable count by their power sums
+_KEPT = 1 << 24  # most scores that a calibration keeps, rather than computing them again in each of its steps
 
 
 def constant_probabilities(label_rates: np.ndarray, num_rows: int) -> np.ndarray:
@@ -67,16 +81,23 @@ def tune_thresholds_per_label(
     Raises:
         ValueError: as `multilabel_metrics`.
     """
-    probabilities, gold = checked(probabilities, labels)
+    probabilities, labels = with_known_labels(probabilities, labels)
     thresholds = np.full(probabilities.shape[1], float(start))
-    decided = probabilities >= start
-    hits, both = (decided & gold).sum(1, dtype=np.float64), decided.sum(1) + gold.sum(1, dtype=np.float64)
-    columns = [_column(p, y, min(start, grid[0])) for p, y in zip(probabilities.T, gold.T, strict=True)]
-    chosen = [p >= start for _, p, _ in columns]
-    columns = [(rows, np.searchsorted(grid, p, side="right"), y) for rows, p, y in columns]  # p >= grid[g]: bin > g
+    sizes = []
+    for p, gold in checked_blocks(probabilities, labels):
+        decided = p >= start
+        sizes.append(np.stack([(decided & gold).sum(1), decided.sum(1), gold.sum(1)]))
+    hits, both, gold_count = np.concatenate(sizes, 1, dtype=np.float64)
+    both += gold_count
+    columns = [
+        _column(p, y, start, grid)
+        for block in row_blocks(probabilities.T)
+        for p, y in zip(*mask_unknown(probabilities.T[block], labels.T[block]), strict=True)
+    ]
+    chosen = [decided for *_, decided in columns]
     for _ in range(MAX_PASSES):
         moved = False
-        for label, (rows, bins, y) in enumerate(columns):
+        for label, (rows, bins, y, _) in enumerate(columns):
             now = chosen[label]
             others, other_hits = both[rows] - now, hits[rows] - (now & y)
             gain = _gain(other_hits, others, y, empty_score)
@@ -91,14 +112,16 @@ def tune_thresholds_per_label(
                 both[rows], hits[rows] = others + chosen[label], other_hits + (chosen[label] & y)
         if not moved:
             break
-    gold_count = gold.sum(1)
     return thresholds, float(f1_of_counts(hits, both - gold_count, gold_count, empty_score).mean())
 
 
-def _column(p: np.ndarray, y: np.ndarray, lowest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rows in which a threshold >= `lowest` can decide a label, with their p and y: (n,) each."""
-    rows = np.flatnonzero(p >= lowest)
-    return rows, p[rows], y[rows]
+def _column(p: np.ndarray, y: np.ndarray, start: float, grid: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The rows in which `start` or a candidate of the grid can decide a label, the number of candidates that do, and
+    whether the label is gold, and decided at `start`: (n,) each, of small types."""
+    rows = np.flatnonzero(p >= min(start, grid[0]))
+    p = p[rows].astype(np.float64)
+    bins = np.searchsorted(grid, p, side="right")  # p >= grid[g]: bin > g
+    return rows.astype(np.int32), bins.astype(np.min_scalar_type(len(grid))), y[rows], p >= start
 
 
 def _gain(hits: np.ndarray, both: np.ndarray, y: np.ndarray, empty: float) -> np.ndarray:
@@ -125,23 +148,27 @@ def platt_scaling(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float,
     Raises:
         ValueError: as `multilabel_metrics`.
     """
-    probabilities, gold = checked(probabilities, labels)
-    probabilities, gold = probabilities.ravel(), gold.ravel()
-    if not (known := probabilities >= 0).all():
-        probabilities, gold = probabilities[known], gold[known]
-    count = np.count_nonzero(gold)
-    targets = (count + 1) / (count + 2), 1 / (gold.size - count + 2)  # of gold entries, and of others
-    scores = clipped_logit(probabilities)
+
+    def blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for p, y in checked_blocks(probabilities, labels):
+            known = p >= 0
+            yield (clipped_logit(p.ravel()), y.ravel()) if known.all() else (clipped_logit(p[known]), y[known])
+
+    kept = list(blocks()) if np.size(probabilities) <= _KEPT else None
+    count, size = (
+        sum(of_block) for of_block in zip(*((int(y.sum()), y.size) for _, y in kept or blocks()), strict=True)
+    )
+    targets = (count + 1) / (count + 2), 1 / (size - count + 2)  # of gold entries, and of others
     at = np.array([1.0, 0.0])
-    loss, gradient, hessian = _platt_loss(at, scores, gold, targets)
+    loss, gradient, hessian = _platt_loss(at, kept or blocks(), targets)
     for _ in range(MAX_STEPS):
         if np.abs(gradient).max() <= 1e-10:
             break
         step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]  # the smallest step if all scores are equal
-        found = _platt_loss(at - step, scores, gold, targets)
+        found = _platt_loss(at - step, kept or blocks(), targets)
         while found[0] > loss and np.abs(step).max() > 1e-12:
             step = step / 2
-            found = _platt_loss(at - step, scores, gold, targets)
+            found = _platt_loss(at - step, kept or blocks(), targets)
         if found[0] > loss:
             break
         at, (loss, gradient, hessian) = at - step, found
@@ -149,21 +176,28 @@ def platt_scaling(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float,
 
 
 def _platt_loss(
-    at: np.ndarray, scores: np.ndarray, gold: np.ndarray, targets: tuple[float, float]
+    at: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.ndarray]], targets: tuple[float, float]
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mean cross-entropy of σ(scale · score + shift), its gradient (2,) and Hessian (2, 2) at (scale, shift)."""
-    loss, gradient, hessian = 0.0, np.zeros(2), np.zeros((2, 2))
-    for start in range(0, len(scores), _CACHED):
-        x, t = scores[start : start + _CACHED], np.where(gold[start : start + _CACHED], *targets)
-        z = at[0] * x + at[1]
-        small = np.exp(-np.abs(z))  # σ(-|z|) = small / (1 + small)
-        p = np.where(z >= 0, 1.0, small) / (1 + small)
-        loss += float(np.maximum(z, 0).sum() + np.log1p(small).sum() - t @ z)
-        error, curvature = p - t, small / (1 + small) ** 2
-        gradient += error @ x, error.sum()
-        weighted = curvature * x
-        hessian += [[weighted @ x, weighted.sum()], [weighted.sum(), curvature.sum()]]
-    return loss / len(scores), gradient / len(scores), hessian / len(scores)
+    """Mean cross-entropy of σ(scale · score + shift), its gradient (2,) and Hessian (2, 2) at (scale, shift).
+
+    Args:
+        blocks: scores and whether they are of gold entries, (n,) each.
+        targets: of gold entries, and of others.
+    """
+    loss, gradient, hessian, count = 0.0, np.zeros(2), np.zeros((2, 2)), 0
+    for scores, gold in blocks:
+        count += len(scores)
+        for start in range(0, len(scores), _CACHED):
+            x, t = scores[start : start + _CACHED], np.where(gold[start : start + _CACHED], *targets)
+            z = at[0] * x + at[1]
+            small = np.exp(-np.abs(z))  # σ(-|z|) = small / (1 + small)
+            p = np.where(z >= 0, 1.0, small) / (1 + small)
+            loss += float(np.maximum(z, 0).sum() + np.log1p(small).sum() - t @ z)
+            error, curvature = p - t, small / (1 + small) ** 2
+            gradient += error @ x, error.sum()
+            weighted = curvature * x
+            hessian += [[weighted @ x, weighted.sum()], [weighted.sum(), curvature.sum()]]
+    return loss / count, gradient / count, hessian / count
 
 
 def rescaled(probabilities: np.ndarray, scale: float, shift: float) -> np.ndarray:
@@ -200,86 +234,212 @@ def decode_expected_f1(probabilities: np.ndarray, *, empty_score: float = 1.0) -
     Raises:
         ValueError: as `multilabel_metrics`.
     """
-    probabilities = checked(probabilities, np.zeros(np.shape(probabilities)))[0]
-    order = np.argsort(-probabilities, axis=1, kind="stable")
-    p = np.take_along_axis(probabilities, order, 1)
-    sizes, degrees = bounds_of_size(p, reached_f1(p, empty_score))
-    best = np.empty(len(p), dtype=np.int64)
-    for rows in blocks_by_cost(degrees, p.shape[1]):
-        best[rows] = expected_f1(p[rows], sizes[rows].max(), degrees[rows].max(), empty_score).argmax(1)
-    decisions = np.zeros(p.shape, dtype=bool)
-    np.put_along_axis(decisions, order, np.arange(p.shape[1]) < best[:, None], 1)
+    decisions = np.zeros(np.shape(probabilities), dtype=bool)
+    all_known = np.broadcast_to(np.int8(0), decisions.shape)
+    done = 0
+    for p, _ in checked_blocks(probabilities, all_known):
+        descending = -np.sort(-p, axis=1)
+        decisions[done : done + len(p)] = _most_probable(p, descending, _best_sizes(descending, empty_score))
+        done += len(p)
     return decisions
 
 
-def blocks_by_cost(degrees: np.ndarray, num_labels: int) -> Iterator[np.ndarray]:
-    """Rows whose integrals are computed together: those of similar cost share their nodes."""
-    by_cost = np.argsort(degrees, kind="stable")
+def _best_sizes(p: np.ndarray, empty_score: float) -> np.ndarray:
+    """(n,) the size of the set with the highest expected F1, for rows p (n, L), most probable first."""
+    num_labels, first = p.shape[1], _FIRST
+    mean, empty = p.sum(1), empty_f1(p, empty_score)
+    variance = mean - np.einsum("ij,ij->i", p, p)
+    while True:
+        likely = p[:, :first]
+        reached = np.maximum(reached_f1(likely, mean), empty)
+        if first >= num_labels or _are_enough(likely, mean, variance, reached):
+            break
+        first *= 4
+    smallest, largest = bounds_of_size(likely, mean, variance, reached)
+    widths = np.minimum(_log_precision(num_labels) / (smallest + mean - p[:, 0]), 1)
+    costs = largest * num_nodes(largest_power(largest, mean, num_labels, widths), num_labels)
+    best = np.empty(len(p), dtype=np.int64)
+    for rows in blocks_by_cost(np.maximum(costs, num_labels)):
+        sizes, width = (int(smallest[rows].min()), int(largest[rows].max())), widths[rows].max()
+        power = float(largest_power(sizes[1], mean[rows].max(), num_labels, width))
+        place = expected_f1(p[rows], sizes, quadrature(power, num_labels, width), empty[rows]).argmax(1)
+        best[rows] = np.where(place == 0, 0, sizes[0] - 1 + place)
+    return best
+
+
+def _most_probable(p: np.ndarray, descending: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The most probable labels of each row, (n, L) bool; among equal ones the first.
+
+    Args:
+        p: (n, L).
+        descending: the same, each row sorted.
+        sizes: (n,) the number of labels, from 0 to L.
+    """
+    lowest = np.where(sizes > 0, descending[np.arange(len(p)), np.maximum(sizes, 1) - 1], np.inf)[:, None]
+    decided = p >= lowest
+    if len(tied := np.flatnonzero(np.count_nonzero(decided, axis=1) > sizes)):
+        p, lowest, sizes = p[tied], lowest[tied], sizes[tied, None]
+        equal, above = p == lowest, p > lowest
+        decided[tied] = above | (equal & (equal.cumsum(1) <= sizes - above.sum(1, keepdims=True)))
+    return decided
+
+
+def blocks_by_cost(costs: np.ndarray) -> Iterator[np.ndarray]:
+    """Rows whose integrals are computed together: those of similar cost, which share their nodes.
+
+    Args:
+        costs: (n,) the number of temporary values for each row.
+    """
+    by_cost = np.argsort(costs, kind="stable")
     start = 0
-    while start < len(degrees):
-        nodes, _ = quadrature(degrees[by_cost[start]], num_labels)
-        rows = by_cost[start : start + max(1, BLOCK // (num_labels * len(nodes)))]
+    while start < len(costs):
+        rows = by_cost[start : start + max(1, _AT_ONCE // int(costs[by_cost[start]]))]
         start += len(rows)
         yield rows
 
 
-def expected_f1(p: np.ndarray, largest: int, degree: float, empty_score: float) -> np.ndarray:
-    """E_0 .. E_largest of the first 0 .. `largest` labels of rows p (n, L), in any order: (n, 1 + largest)."""
-    nodes, weights = quadrature(degree, p.shape[1])
-    values = np.zeros((len(p), largest + 1))
-    values[:, 0] = np.prod(1 - p, axis=1) * empty_score
-    sizes = np.arange(1, largest + 1)
-    at_once = max(1, BLOCK // p.size)  # nodes: one row with very many labels is a block by itself
+def empty_f1(p: np.ndarray, empty_score: float) -> np.ndarray:
+    """(n,) E_0 of rows p (n, L)."""
+    return np.prod(1 - p, axis=1) * empty_score if empty_score else np.zeros(len(p))
+
+
+def expected_f1(
+    p: np.ndarray, sizes: tuple[int, int], quadrature: tuple[np.ndarray, np.ndarray], empty: np.ndarray
+) -> np.ndarray:
+    """E_0, and E_k of the first k labels of rows p, in any order, for each size k of a range.
+
+    Args:
+        p: (n, L) in [0, 1].
+        sizes: the smallest and the largest k, from 1 to L.
+        quadrature: nodes and weights, from [`quadrature`].
+        empty: (n,) E_0, from [`empty_f1`].
+
+    Returns:
+        (n, 2 + largest - smallest).
+    """
+    smallest, largest = sizes
+    values = np.empty((len(p), 2 + largest - smallest))
+    values[:, 0], values[:, 1:] = empty, 0
+    likely = np.flatnonzero((p > _UNLIKELY).any(0))
+    head = max(largest, 1 + int(likely.max(initial=-1)))
+    columns, k = np.ascontiguousarray(p[:, :head].T)[..., None], np.arange(smallest, largest + 1)[:, None]
+    nodes, weights = quadrature
+    weights = weights * _product_of_unlikely(p[:, head:], 1 - nodes)  # (n, Q)
+    at_once = max(1, BLOCK // (head * len(p)))  # nodes: one row with very many labels is a block by itself
     for start in range(0, len(nodes), at_once):
-        t = nodes[start : start + at_once, None]  # (Q, 1)
-        factors = 1 - p[:, None] * (1 - t)  # (n, Q, L), in (0, 1]: underflow in their product is harmless
-        terms = (p[:, None, :largest] / factors[..., :largest]).cumsum(2) * t**sizes
-        weighted = weights[start : start + at_once] * factors.prod(2)  # (n, Q)
-        values[:, 1:] += 2 * (weighted[:, None] @ terms)[:, 0]
+        t = nodes[start : start + at_once]  # (q,)
+        factors = 1 - columns * (1 - t)  # (head, n, q), in (0, 1]: underflow in their product is harmless
+        weighted = weights[:, start : start + at_once] * factors.prod(0)  # (n, q)
+        sums = columns[:largest] / factors[:largest]
+        sums[smallest - 1] = sums[:smallest].sum(0)
+        values[:, 1:] += 2 * (sums[smallest - 1 :].cumsum(0) * (t**k)[:, None] * weighted).sum(2).T
     return values
 
 
-def reached_f1(p: np.ndarray, empty_score: float) -> np.ndarray:
-    """(n,) a lower bound of the best value that the first 0, 1, 2, ... labels of rows p (n, L), in any order, reach.
+def _product_of_unlikely(p: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """Π_j (1 - p_j s) of unlikely labels p (n, L), for s (Q,) in [0, 1]: (n, Q). Its logarithm is -Σ_m s^m Σ_j p_j^m /
+    m, in which powers of p vanish soon: a pass over the labels for each power, in place of one for each s."""
+    total = np.zeros((len(p), len(s)))
+    largest = max(p.max(initial=0.0), 1e-300)
+    powers = p.copy()
+    for m in range(1, 1 + math.ceil(_log_precision(p.shape[1] + 1) / -math.log(largest))):
+        total -= powers.sum(1)[:, None] * (s**m / m)
+        powers *= p
+    return np.exp(total)
 
-    E_k >= 2 Σ_{i<=k} p_i / (k + 1 + μ - p_i), with μ = E[X], by Jensen's inequality.
+
+def reached_f1(p: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """(n,) a lower bound of the best value that the first 1, 2, ... labels of rows reach.
+
+    E_k >= 2 Σ_{i<=k} p_i / (A - p_i), with A = k + 1 + μ, by Jensen's inequality; and 1 / (A - p) >= 1 / A + p / A².
+
+    Args:
+        p: (n, K) of the first labels of each row, in any order.
+        mean: (n,) μ = E[X], the sum over all labels.
     """
-    k, mu = np.arange(1, p.shape[1] + 1), p.sum(1, keepdims=True)
-    # leaving out - p_i in the denominator lowers the bound
-    return np.maximum((2 * p.cumsum(1) / (k + 1 + mu)).max(1), np.prod(1 - p, axis=1) * empty_score)
+    a = mean[:, None] + np.arange(2, p.shape[1] + 2)
+    return 2 * ((p.cumsum(1) + (p * p).cumsum(1) / a) / a).max(1)
 
 
-def bounds_of_size(p: np.ndarray, reached: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For rows p (n, L), most probable first: the largest size worth trying, and the largest power of t that matters in
-    the integrals, both (n,).
+def bounds_of_size(
+    p: np.ndarray, mean: np.ndarray, variance: np.ndarray, reached: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and the largest size worth trying of each row: (n,), (n,).
 
-    Sizes: E_k <= 2 Σ_{i<=k} p_i / (k + 1), as X >= 0. A size is not the best if this bound is below the value that
-    another size has `reached` (n,).
+    A size is not the best if an upper bound of E_k is below the value that another size has reached. With A and μ as in
+    [`reached_f1`], X' the sum of the labels other than i, and V the variance of X, which is at least that of X',
 
-    Powers: t^k E[t^X] is a mean of powers, and those above k + μ + √(2μx) + x/3 have a weight below e^-x (Bernstein).
+        E[1 / (k + 1 + X')] <= 1 / (A - p_i) + V / ((A - p_i)² (k + 1)),
+
+    by the Taylor expansion of 1 / (k + 1 + X') at its mean. The bound uses p_i <= p_1 and 1 / (A - p) = 1 / A +
+    p / (A (A - p)).
+
+    Args:
+        p: (n, K) of the K most probable labels of each row, the most probable one first.
+        mean, variance: (n,) of X, the sum over all labels.
+        reached: (n,) a value that some size reaches.
     """
-    num_labels = p.shape[1]
-    k = np.arange(1, num_labels + 1)
-    upper = 2 * p.cumsum(1) / (k + 1)
-    sizes = np.maximum((k * (upper >= reached[:, None] - 1e-9)).max(1), 1)
-    return sizes, largest_power(sizes, p.sum(1), num_labels)
+    k, sums = np.arange(1, p.shape[1] + 1), p.cumsum(1)
+    a = mean[:, None] + (k + 1)
+    least = a - p[:, :1]
+    upper = ((p * p).cumsum(1) / least + sums) / a + sums * (variance[:, None] / (least * least * (k + 1)))
+    possible = 2 * upper >= reached[:, None] - 1e-9
+    smallest, largest = possible.argmax(1) + 1, len(k) - possible[:, ::-1].argmax(1)
+    return smallest, np.where(possible.any(1), largest, 1)
 
 
-def largest_power(sizes: np.ndarray | int, mu: np.ndarray, num_labels: int) -> np.ndarray:
-    """The largest power of t that matters for sets of these sizes and E[X] = `mu` (n,), see `bounds_of_size`: (n,)."""
-    x = _log_precision(num_labels)
-    return np.minimum(sizes + num_labels - 1, sizes + mu + np.sqrt(2 * mu * x) + x / 3)
+def _are_enough(p: np.ndarray, mean: np.ndarray, variance: np.ndarray, reached: np.ndarray) -> bool:
+    """True if no size above K is worth trying in any row; arguments as for [`bounds_of_size`].
+
+    With the bound there and B = A - p_1, E_k <= 2 Σ_{i<=k} p_i / B (1 + V / (B (k + 1))). From size K on, the sum grows
+    by at most p_K and B by 1, so their ratio stays below the larger one of Σ_{i<=K} p_i / B and p_K.
+    """
+    size = p.shape[1]
+    b = size + 1 + mean - p[:, 0]
+    upper = 2 * np.maximum(p.sum(1) / b, p[:, -1]) * (1 + variance / (b * (size + 1)))
+    return bool((upper < reached - 1e-9).all())
 
 
-def quadrature(degree: float, num_labels: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre nodes and weights on [0, 1] for powers of t up to `degree`: (Q,), (Q,).
+def largest_power(
+    largest: np.ndarray | float, mean: np.ndarray | float, num_labels: int, width: np.ndarray | float = 1.0
+) -> np.ndarray:
+    """The largest power that matters in the integrals of [`expected_f1`], as an argument of [`quadrature`].
+
+    t^k E[t^X] is a mean of powers of t, and those above k + μ + √(2μx) + x/3 have a weight below e^-x (Bernstein). With
+    t = 1 - w (1 - u), each power of t is a mean of powers of u, whose mean is lower by the factor w.
+
+    Args:
+        largest, mean: the largest size k, and μ = E[X], of each row (n,) or of one row.
+        width: w in (0, 1], the width of the interval.
+    """
+    x, part = _log_precision(num_labels), (largest + mean) * width
+    power = np.minimum(largest + mean + np.sqrt(2 * mean * x), part + np.sqrt(2 * part * x)) + x / 3
+    return np.minimum(largest + num_labels - 1, power)
+
+
+def num_nodes(power: np.ndarray | float, num_labels: int) -> Any:
+    """The number of nodes that [`quadrature`] needs for a power of t.
 
     Q nodes are exact up to power 2Q - 1. Far fewer suffice: a polynomial of degree n is within 2 exp(-(n + 1)² / d) of
     t^d (Chebyshev's expansion, which has binomial coefficients), so the integral is within 4 exp(-(2Q)² / d).
     """
-    exact, close = (degree + 1) / 2, math.sqrt(degree * _log_precision(num_labels)) / 2
-    nodes, weights = np.polynomial.legendre.leggauss(math.ceil(min(exact, close)))
-    return (nodes + 1) / 2, weights / 2
+    exact, close = (power + 1) / 2, np.sqrt(power * _log_precision(num_labels)) / 2
+    return np.ceil(np.minimum(exact, close)).astype(np.int64)
+
+
+def quadrature(power: float, num_labels: int, width: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Legendre nodes and weights on [1 - width, 1] for the powers up to [`largest_power`]: (Q,), (Q,).
+
+    The rest of [0, 1] contributes less than e^-x if the width is x / (k + μ - p_1), since t^k E[t^X'] <=
+    exp(-(k + μ - p_i) (1 - t)).
+    """
+    nodes, weights = _legendre(int(num_nodes(power, num_labels)))
+    return 1 - width * (1 - nodes) / 2, width * weights / 2
+
+
+@lru_cache(maxsize=256)
+def _legendre(num: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.polynomial.legendre.leggauss(num)
 
 
 def _log_precision(num_labels: int) -> float:

@@ -101,9 +101,24 @@ class SeenSets:
     def _places(self) -> dict[bytes, int]:
         return {row.tobytes(): i for i, row in enumerate(self.sets)}
 
+    @cached_property
+    def _columns(self) -> np.ndarray:
+        """The sets as a matrix (L, M), float64."""
+        return np.ascontiguousarray(self.sets.T, dtype=np.float64)
+
+    @cached_property
+    def _by_size(self) -> list[tuple[int, np.ndarray]]:
+        """The sizes of the sets, and the places of the sets of each, without the empty set."""
+        sizes = self.sets.sum(1)
+        return [(size, np.flatnonzero(sizes == size)) for size in np.unique(sizes).tolist() if size]
+
+    @cached_property
+    def _agreements(self) -> dict[tuple[bool, float], np.ndarray]:
+        return {}
+
     def probabilities(self, p: np.ndarray, power: float) -> np.ndarray:
         """q(S | x) of each set of the list, (N, M), for probabilities p (N, L)."""
-        scores = clipped_logit(p) @ self.sets.T.astype(np.float64) + power * self._log_frequencies
+        scores = clipped_logit(p) @ self._columns + power * self._log_frequencies
         scores -= scores.max(1, keepdims=True)
         weights = np.exp(scores)
         return weights / weights.sum(1, keepdims=True)
@@ -123,7 +138,7 @@ class SeenSets:
             if share == 0:
                 found[rows] = self.sets[q.argmax(1)]
                 continue
-            inside = np.exp(_log_independent(p[rows], self.sets))  # (n, M): π of the list's sets
+            inside = np.exp(_log_independent(p[rows], self._columns))  # (n, M): π of the list's sets
             q += share * inside
             mode = p[rows] >= 0.5
             outside = share * np.exp(_log_mode(p[rows]))
@@ -145,12 +160,11 @@ class SeenSets:
             empty_score: F1 of an empty decision where no label is gold.
         """
         found = np.zeros(p.shape, dtype=bool)
-        sizes = self.sets.sum(1)
-        by_size = [(size, self.sets[sizes == size].astype(np.float64)) for size in np.unique(sizes) if size]
+        has_labels, by_size = self.sets.any(1), self._by_size
         for rows in _blocks(len(p), max(len(self.sets), p.shape[1] * (len(by_size) + 1))):
             q = (1 - share) * self.probabilities(p[rows], power)
-            both = [(size, q[:, sizes == size] @ sets) for size, sets in by_size]  # P(y_i = 1, |y| = s), in the list
-            empty = q[:, sizes == 0].sum(1) + share * np.prod(1 - p[rows], axis=1)
+            both = [(size, q[:, at] @ self._columns.T[at]) for size, at in by_size]  # P(y_i = 1, |y| = s), in the list
+            empty = q[:, ~has_labels].sum(1) + share * np.prod(1 - p[rows], axis=1)
             expected = sum((joint.sum(1) for _, joint in both), np.zeros(len(q))) + share * p[rows].sum(1)
             best, size = empty * empty_score, 0
             while size < p.shape[1] and (2 * expected / (size + 2) > best).any():
@@ -181,11 +195,13 @@ class SeenSets:
 
     def agreement(self, jaccard: bool, empty_score: float = 1.0) -> np.ndarray:
         """(M, M) F1, or Jaccard index, of each two sets of the list; `empty_score` for two empty ones."""
-        sets = self.sets.astype(np.float32)
-        both, sizes = sets @ sets.T, sets.sum(1)
-        total = sizes[:, None] + sizes
-        score = both / np.maximum(total - both, 1) if jaccard else 2 * both / np.maximum(total, 1)
-        return np.where(total > 0, score, np.float32(empty_score))
+        if (key := (jaccard, empty_score)) not in self._agreements:
+            sets = self.sets.astype(np.float32)
+            both, sizes = sets @ sets.T, sets.sum(1)
+            total = sizes[:, None] + sizes
+            score = both / np.maximum(total - both, 1) if jaccard else 2 * both / np.maximum(total, 1)
+            self._agreements[key] = np.where(total > 0, score, np.float32(empty_score))
+        return self._agreements[key]
 
     def likeliest_numbers(self, p: np.ndarray, gold: np.ndarray) -> tuple[float, float]:
         """γ and ρ, of `POWERS` and `SHARES`, with the highest likelihood Σ log P(gold | x).
@@ -212,10 +228,10 @@ def _blocks(num_rows: int, width: int) -> Iterable[np.ndarray]:
     return (np.arange(start, min(start + size, num_rows)) for start in range(0, num_rows, size))
 
 
-def _log_independent(p: np.ndarray, sets: np.ndarray) -> np.ndarray:
-    """log π of these sets (M, L), (N, M), with the probabilities clipped as in `clipped_logit`."""
+def _log_independent(p: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """log π of sets (L, M), float64: (N, M), with the probabilities clipped as in `clipped_logit`."""
     logits = clipped_logit(p)
-    return logits @ sets.T.astype(np.float64) - np.logaddexp(0, logits).sum(1, keepdims=True)
+    return logits @ columns - np.logaddexp(0, logits).sum(1, keepdims=True)
 
 
 def _log_mode(p: np.ndarray) -> np.ndarray:

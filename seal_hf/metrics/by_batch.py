@@ -10,44 +10,25 @@ from transformers.trainer_pt_utils import nested_numpify
 
 from .multilabel import (
     DEFAULT_GRID,
+    SetCounts,
+    average_precisions,
     best_threshold,
     checked,
-    figures_of_counts,
     first_output,
-    mean_average_precision,
+    mean_or_nan,
     multilabel_compute_metrics,
-    set_counts,
+    row_blocks,
     sigmoid,
     threshold_f1,
-    threshold_sums,
     with_known_labels,
 )
-
-
-class SetCounts:
-    """Counts of decided and gold label sets over batches, and [`set_metrics`] of them."""
-
-    def __init__(self) -> None:
-        self._of_examples: list[list[np.ndarray]] = []
-        self._of_labels: Any = 0  # (4, L)
-
-    def add(self, decided: np.ndarray, gold: np.ndarray, known: np.ndarray) -> None:
-        """Count a batch; all arguments are (B, L) bool."""
-        of_examples, of_labels = set_counts(decided, gold, known)
-        self._of_examples.append(of_examples)
-        self._of_labels = self._of_labels + np.stack(of_labels)
-
-    def figures(self) -> dict[str, float]:
-        """The metrics over all batches."""
-        of_examples = [np.concatenate(counts) for counts in zip(*self._of_examples, strict=True)]
-        return figures_of_counts(of_examples, list(self._of_labels))
 
 
 class MultiLabelByBatch:
     """[`multilabel_compute_metrics`] batch by batch, for the Trainer's `batch_eval_metrics`.
 
-    It lacks `map_macro`, which ranks all rows by each label. For N rows and L labels it keeps 4 (N + L) counts and one
-    sum per threshold.
+    It lacks `map_macro`, which ranks all rows by each label. For N rows and L labels it keeps 4 (N + L) counts, the
+    average precision of each row, and one sum per threshold.
 
     Metrics of decided sets are identical if the rows come in their own order; `map` and `f1_example_tuned` are equal up
     to rounding.
@@ -64,7 +45,8 @@ class MultiLabelByBatch:
         self.by_batch: Callable[[], MultiLabelByBatch] = type(self)
         self._counts = SetCounts()
         self._f1: Any = 0.0  # (G,) sums over rows
-        self._precision, self._num_labelled, self.num_rows = 0.0, 0, 0
+        self._precisions: list[np.ndarray] = [np.zeros(0)]
+        self.num_rows = 0
 
     def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
         """Add a batch.
@@ -87,10 +69,10 @@ class MultiLabelByBatch:
         """Add a batch, as [`scored_rows`] returns it."""
         self._counts.add(probabilities >= 0.5, gold, probabilities >= 0)
         self.num_rows += len(gold)
-        self._f1 = self._f1 + threshold_sums(probabilities, gold)
-        if labelled := int(gold.any(1).sum()):
-            self._num_labelled += labelled
-            self._precision += labelled * mean_average_precision(probabilities, gold)
+        for rows in row_blocks(probabilities):
+            p, y = probabilities[rows], gold[rows]
+            self._f1 = self._f1 + threshold_f1(p, y).sum(0)
+            self._precisions.append(average_precisions(p, y))
 
     def result(self) -> dict[str, float]:
         """The metrics over all batches so far. ValueError if no label is known."""
@@ -99,7 +81,7 @@ class MultiLabelByBatch:
         threshold, tuned = best_threshold(self.threshold_curve())
         return {
             **self._counts.figures(),
-            "map": self._precision / self._num_labelled if self._num_labelled else float("nan"),
+            "map": mean_or_nan(np.concatenate(self._precisions)),
             "f1_example_tuned": tuned,
             "threshold": threshold,
         }
@@ -152,7 +134,7 @@ def scored_rows(eval_prediction: Any) -> tuple[np.ndarray, np.ndarray]:
         ValueError: as `multilabel_metrics`.
     """
     logits, labels = (_array(found) for found in (eval_prediction.predictions, eval_prediction.label_ids))
-    return checked(*with_known_labels(sigmoid(logits), labels), may_be_empty=True)
+    return checked(*with_known_labels(sigmoid(logits), labels))
 
 
 def _array(outputs: Any) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .multilabel import BLOCK, decided_and_gold
+from .multilabel import SetCounts, decided_and_gold, row_blocks
 
 MOST_LABELS = 500  # labels whose pairs are counted: K² counts, and N K² steps
 
@@ -35,14 +35,13 @@ def pair_counts(decisions: np.ndarray, labels: np.ndarray, most_labels: int = MO
         labels: (N, L), 0 or 1, or -1 or NaN for unknown; an unknown label counts in neither set.
         most_labels: maximum number of labels K.
     """
-    decided, gold, _ = decided_and_gold(decisions, labels)
-    frequency = decided.sum(0) + gold.sum(0)
+    frequency = SetCounts.of(decisions, labels).of_labels[1:3].sum(0)  # decided and gold
     counted = np.sort(np.argsort(-frequency, kind="stable")[:most_labels])
     together = np.zeros((2, len(counted), len(counted)))
-    step = max(1, BLOCK // max(len(counted), 1))
-    for start in range(0, len(gold), step):
+    for rows in row_blocks(decisions):
+        decided, gold, _ = decided_and_gold(decisions[rows], labels[rows])
         for total, sets in zip(together, (gold, decided), strict=True):
-            block = sets[start : start + step, counted].astype(np.float32)  # exact up to 2^24 rows
+            block = sets[:, counted].astype(np.float32)  # exact up to 2^24 rows
             total += block.T @ block
     i, j = np.nonzero(np.triu(together.any(0), 1))
     counts = together[:, i, j].astype(np.int64)

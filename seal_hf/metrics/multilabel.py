@@ -6,7 +6,7 @@ for unknown. An unknown entry counts in no metric, nor does a row or a label wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ FIGURES = (
     *("jaccard", "exact_match", "hamming_loss", "map", "map_macro"),
 )
 DEFAULT_GRID = np.arange(1, 100) / 100  # candidate thresholds 0.01 .. 0.99
-BLOCK = 1 << 21  # elements per block, where temporaries for the whole input would take several times its memory
+BLOCK = 1 << 18  # entries (row, label) of a block of rows: temporaries stay small and near the processor
 
 
 def multilabel_metrics(
@@ -53,38 +53,100 @@ def multilabel_metrics(
         ValueError: the arrays are empty, not (N, L), differ in shape, are not finite, or are outside their range; or no
             label is known.
     """
-    probabilities, gold = checked(probabilities, labels)
+    counts = SetCounts()
+    for p, gold in checked_blocks(probabilities, labels):
+        counts.add(p >= threshold, gold, p >= 0)
+    return {**counts.figures(empty_score), **ranking_metrics(probabilities, labels)}
+
+
+def ranking_metrics(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """`map` and `map_macro` of [`multilabel_metrics`], for the same arrays (N, L)."""
+    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
     return {
-        **figures_of_counts(*set_counts(probabilities >= threshold, gold, probabilities >= 0), empty_score=empty_score),
-        "map": mean_average_precision(probabilities, gold),
-        "map_macro": mean_average_precision(probabilities.T, gold.T),
+        "map": mean_average_precision(probabilities, labels),
+        "map_macro": mean_average_precision(probabilities.T, labels.T),
     }
 
 
 def set_metrics(decisions: np.ndarray, labels: np.ndarray, *, empty_score: float = 1.0) -> dict[str, float]:
     """The metrics of [`multilabel_metrics`] that need no probabilities, for decided label sets (N, L)."""
-    decided, gold, known = decided_and_gold(decisions, labels)
-    rows = known.any(1)
-    if not rows.all():
-        decided, gold, known = decided[rows], gold[rows], known[rows]
-    return figures_of_counts(*set_counts(decided, gold, known), empty_score=empty_score)
+    return SetCounts.of(decisions, labels).figures(empty_score)
 
 
-def set_counts(decided: np.ndarray, gold: np.ndarray, known: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The input of [`figures_of_counts`], from decided and gold label sets (N, L) bool, empty at labels not `known`:
-    the numbers of hits, decided, gold and known labels, for each example, 4 x (N,), and for each label, 4 x (L,)."""
-    hits = decided & gold
-    by_example, by_label = ([a.sum(axis) for a in (hits, decided, gold, known)] for axis in (1, 0))
-    return by_example, by_label
+class SetCounts:
+    """Counts of decided and gold label sets over blocks of rows, and the metrics that follow from them.
+
+    Attributes:
+        of_labels: (4, L) the numbers of hits, decided, gold and known labels, for each label. The same four are kept
+            for each row with a known label.
+    """
+
+    def __init__(self) -> None:
+        self._of_examples: list[np.ndarray] = []  # (4, n) each
+        self.of_labels: Any = 0
+
+    @classmethod
+    def of(cls, decisions: np.ndarray, labels: np.ndarray) -> SetCounts:
+        """The counts of whole arrays (N, L); labels that are -1 or NaN are unknown."""
+        counts, decisions, labels = cls(), np.asarray(decisions), np.asarray(labels)
+        for rows in row_blocks(decisions):
+            counts.add(*decided_and_gold(decisions[rows], labels[rows]))
+        return counts
+
+    def add(self, decided: np.ndarray, gold: np.ndarray, known: np.ndarray) -> None:
+        """Count a block. All arguments are (B, L) bool; gold sets are empty at labels that are not known."""
+        self.add_all([self], [decided], gold, known)
+
+    @staticmethod
+    def add_all(
+        counts: Iterable[SetCounts], decisions: Iterable[np.ndarray], gold: np.ndarray, known: np.ndarray
+    ) -> None:
+        """Count the same block under several decisions, each in its own counts."""
+        of_gold, whole = _sizes(gold), known.all()
+        of_known = (
+            (np.full(len(known), known.shape[1]), np.full(known.shape[1], len(known))) if whole else _sizes(known)
+        )
+        for found, decided in zip(counts, decisions, strict=True):
+            decided = decided if whole else decided & known
+            by_example, by_label = zip(_sizes(decided & gold), _sizes(decided), of_gold, of_known, strict=True)
+            of_examples = np.stack(by_example, dtype=np.int32, casting="same_kind")
+            found._of_examples.append(of_examples[:, of_examples[3] > 0])
+            found.of_labels = found.of_labels + np.stack(by_label)
+
+    def figures(self, empty_score: float = 1.0) -> dict[str, float]:
+        """The metrics of [`set_metrics`] over all blocks."""
+        return figures_of_counts(self._by_example(), self.of_labels, empty_score=empty_score)
+
+    def example_f1(self, empty_score: float = 1.0) -> np.ndarray:
+        """F1 of each example that has a known label, (n,)."""
+        hits, decided, gold, _ = self._by_example()
+        return f1_of_counts(hits, decided, gold, empty_score)
+
+    def report(self, label_names: Sequence[str]) -> dict[str, dict[str, float]]:
+        """As [`label_report`]."""
+        hits, decided, gold, _ = self.of_labels
+        columns = (_ratio(hits, decided), _ratio(hits, gold), f1_of_counts(hits, decided, gold, 0.0), gold)
+        return {
+            name: {"precision": p, "recall": r, "f1": f1, "support": support}
+            for name, p, r, f1, support in zip(label_names, *(column.tolist() for column in columns), strict=True)
+        }
+
+    def _by_example(self) -> np.ndarray:
+        return np.concatenate(self._of_examples, 1)
 
 
-def figures_of_counts(
-    by_example: list[np.ndarray], by_label: list[np.ndarray], *, empty_score: float = 1.0
-) -> dict[str, float]:
-    """The metrics of [`set_metrics`] from the counts of [`set_counts`]. To combine batches, concatenate the counts of
-    examples and sum those of labels. Each example must have a known label."""
-    pooled = [counts.sum() for counts in by_label]
-    by_label = [counts[by_label[3] > 0] for counts in by_label]
+def _sizes(sets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The number of members of each row (n,) and of each column (L,) of sets (n, L) bool."""
+    members = sets.astype(np.float32)  # products with ones are faster than sums, and exact up to 2^24
+    of_rows, of_columns = members @ np.ones(sets.shape[1], np.float32), np.ones(len(sets), np.float32) @ members
+    return of_rows.astype(np.int64), of_columns.astype(np.int64)
+
+
+def figures_of_counts(by_example: np.ndarray, by_label: np.ndarray, *, empty_score: float = 1.0) -> dict[str, float]:
+    """The metrics of [`set_metrics`] from the numbers of hits, decided, gold and known labels, for each example (4, N)
+    and for each label (4, L). Each example must have a known label."""
+    pooled = by_label.sum(1)
+    by_label = by_label[:, by_label[3] > 0]
     empty = (by_example[1] + by_example[2]) == 0  # (N,): neither gold nor decided
     found: dict[str, float] = {}
     for name, counts in (("example", by_example), ("micro", pooled), ("macro", by_label)):
@@ -116,34 +178,50 @@ def label_report(decisions: np.ndarray, labels: np.ndarray, label_names: Sequenc
     Raises:
         ValueError: the shapes differ, or there is another number of names.
     """
-    decided, gold, _ = decided_and_gold(decisions, labels)
-    if decided.shape != gold.shape or decided.ndim != 2 or len(set(label_names)) != decided.shape[1]:
+    decided, labels = np.asarray(decisions), np.asarray(labels)
+    if decided.shape != labels.shape or decided.ndim != 2 or len(set(label_names)) != decided.shape[1]:
         raise ValueError(
             f"decisions and labels must both be (examples, labels), with a name for each label; found {decided.shape}, "
-            f"{gold.shape} and {len(set(label_names))} different names"
+            f"{labels.shape} and {len(set(label_names))} different names"
         )
-    counts = (decided & gold).sum(0), decided.sum(0), gold.sum(0)
-    columns = (_ratio(counts[0], counts[1]), _ratio(counts[0], counts[2]), f1_of_counts(*counts, 0.0), counts[2])
-    return {
-        name: {"precision": p, "recall": r, "f1": f1, "support": support}
-        for name, p, r, f1, support in zip(label_names, *(column.tolist() for column in columns), strict=True)
-    }
+    return SetCounts.of(decided, labels).report(label_names)
 
 
 def example_f1(decisions: np.ndarray, labels: np.ndarray, empty_score: float = 1.0) -> np.ndarray:
     """F1 of each example's label set, (N,), for a paired bootstrap; its mean is `f1_example`. Decisions and labels are
     (N, L), 0 or 1; `empty_score` as in `multilabel_metrics`. A row without a known label has NaN: leave it out, see
     [`with_known_labels`]."""
-    decided, gold, known = decided_and_gold(decisions, labels)
-    scores = f1_of_counts((decided & gold).sum(1), decided.sum(1), gold.sum(1), empty_score)
-    return np.where(known.any(1), scores, np.nan)
+    decisions, labels = np.asarray(decisions), np.asarray(labels)
+    scores = np.full(len(decisions), np.nan)
+    for rows in row_blocks(decisions):
+        decided, gold, known = decided_and_gold(decisions[rows], labels[rows])
+        counted = np.flatnonzero(known.any(1)) + rows.start
+        counts = SetCounts()
+        counts.add(decided, gold, known)
+        scores[counted] = counts.example_f1(empty_score)
+    return scores
+
+
+def row_blocks(array: np.ndarray) -> Iterator[slice]:
+    """The rows of an array (N, L) in blocks of some `BLOCK` entries. There is one block at least."""
+    num_rows, num_labels = np.shape(array)
+    step = max(1, BLOCK // max(num_labels, 1))
+    for start in range(0, max(num_rows, 1), step):
+        yield slice(start, start + step)
 
 
 def with_known_labels(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both arrays, (N, L), without the rows that have no known label."""
     probabilities, labels = np.asarray(probabilities), np.asarray(labels)
-    rows = (labels >= 0).any(1)
+    rows = np.concatenate([(labels[block] >= 0).any(1) for block in row_blocks(labels)])
     return (probabilities, labels) if rows.all() else (probabilities[rows], labels[rows])
+
+
+def mask_unknown(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities and gold sets, bool, of (n, L) each. An unknown label gets the probability -1, which no threshold
+    decides and every label outranks."""
+    known = labels >= 0
+    return probabilities if known.all() else np.where(known, probabilities, -1.0), labels > 0
 
 
 def decided_and_gold(decisions: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -180,20 +258,11 @@ def threshold_curve(
     probabilities: np.ndarray, labels: np.ndarray, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0
 ) -> np.ndarray:
     """Mean example F1 at each candidate threshold, (G,); arguments and errors as for [`tune_threshold`]."""
-    probabilities, gold = checked(probabilities, labels)
-    return threshold_sums(probabilities, gold, grid, empty_score) / len(gold)
-
-
-def threshold_sums(
-    probabilities: np.ndarray, gold: np.ndarray, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0
-) -> np.ndarray:
-    """Example F1 at each candidate threshold, (G,), summed over the rows of probabilities and gold sets (N, L)."""
-    total = np.zeros(grid.size)
-    step = max(1, BLOCK // probabilities.shape[1])
-    for start in range(0, len(gold), step):
-        rows = slice(start, start + step)
-        total += threshold_f1(probabilities[rows], gold[rows], grid, empty_score).sum(0)
-    return total
+    total, num_rows = np.zeros(grid.size), 0
+    for p, gold in checked_blocks(probabilities, labels):
+        total += threshold_f1(p, gold, grid, empty_score).sum(0)
+        num_rows += len(gold)
+    return total / num_rows
 
 
 def threshold_f1(p: np.ndarray, y: np.ndarray, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0) -> np.ndarray:
@@ -258,33 +327,62 @@ def first_output(outputs: Any) -> np.ndarray:
     return np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
 
 
-def checked(probabilities: np.ndarray, labels: np.ndarray, may_be_empty: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """(N, L) float64 probabilities and (N, L) bool gold, or ValueError with the first offending place. An unknown label
-    gets the probability -1, which no threshold decides and every label outranks; rows without a known label are left
-    out."""
-    # float64 throughout: a threshold tuned in float64 and applied in float32 would decide ties differently
-    probabilities, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
+def checked_blocks(probabilities: np.ndarray, labels: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Blocks of rows of probabilities and labels (N, L), each as [`checked`] returns it. ValueError as there, and if no
+    label of any row is known."""
+    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+    check_shapes(probabilities, labels)
+    if probabilities.size == 0:
+        raise ValueError(f"there are no examples or no labels to score: the arrays have shape {probabilities.shape}")
+    any_known = False
+    for rows in row_blocks(probabilities):
+        p, gold = checked(probabilities[rows], labels[rows], rows.start)
+        if len(gold):
+            any_known = True
+            yield p, gold
+    if not any_known:
+        raise ValueError(f"all labels of these {len(labels)} examples are unknown, so there is nothing to score")
+
+
+def check_shapes(probabilities: np.ndarray, labels: np.ndarray) -> None:
+    """Raises ValueError unless both arrays are (N, L)."""
     if probabilities.ndim != 2 or probabilities.shape != labels.shape:
         raise ValueError(
             f"probabilities and labels must both be (examples, labels); found {probabilities.shape} and {labels.shape}"
         )
-    if probabilities.size == 0 and not may_be_empty:
-        raise ValueError(f"there are no examples or no labels to score: the arrays have shape {probabilities.shape}")
+
+
+def checked(probabilities: np.ndarray, labels: np.ndarray, first_row: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities (n, L), float64, and gold sets (n, L), bool, by [`mask_unknown`], without the rows that have no
+    known label.
+
+    Args:
+        probabilities, labels: a block of rows (n, L).
+        first_row: the number of its first row, for messages.
+
+    Raises:
+        ValueError: an entry is outside its range; the message gives its place.
+    """
+    # float64: a threshold tuned in float64 and applied in float32 would decide ties differently
+    probabilities, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
+    known = check_entries(probabilities, labels, first_row)
+    rows = slice(None) if known.all() else known.any(1)
+    return mask_unknown(probabilities[rows], labels[rows])
+
+
+def check_entries(probabilities: np.ndarray, labels: np.ndarray, first_row: int = 0) -> np.ndarray:
+    """Where a label is known, (n, L) bool; arguments and errors as for [`checked`]."""
+    check_shapes(probabilities, labels)
     known = (labels == 0) | (labels == 1)
-    whole = known.all()
+    valid = known if known.all() else known | (labels == -1) | (labels != labels)
     for name, values, good, expected in (
         ("probabilities", probabilities, (probabilities >= 0) & (probabilities <= 1), "0 to 1: logits need a sigmoid"),
-        ("labels", labels, known if whole else known | (labels == -1) | (labels != labels), "0 or 1, or -1: unknown"),
+        ("labels", labels, valid, "0 or 1, or -1: unknown"),
     ):
         if not good.all():
             row, column = np.argwhere(~good)[0]
-            raise ValueError(f"{name}[{row}, {column}] is {values[row, column]}, expected {expected}")
-    if whole:
-        return probabilities, labels.astype(bool)
-    rows = known.any(1)
-    if not rows.any():
-        raise ValueError(f"all labels of these {len(rows)} examples are unknown, so there is nothing to score")
-    return np.where(known, probabilities, -1.0)[rows], (known & (labels == 1))[rows]
+            raise ValueError(f"{name}[{first_row + row}, {column}] is {values[row, column]}, expected {expected}")
+    return known
 
 
 def f1_of_counts(hits: np.ndarray, decided: np.ndarray, gold: np.ndarray, empty: float) -> np.ndarray:
@@ -298,25 +396,62 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.asarray(part / np.maximum(whole, 1), dtype=np.float64)
 
 
-def mean_average_precision(scores: np.ndarray, gold: np.ndarray) -> float:
-    """Mean of scikit-learn's average precision over the rows that have a positive: (1/|y|) times the sum, over the
-    positives, of the precision among all entries scored at least as high. Ties share one precision."""
-    labelled = gold.any(1)
-    if not labelled.any():
-        return float("nan")
-    scores, gold = scores[labelled], gold[labelled]
-    num_rows, num_labels = scores.shape
-    ranks = np.arange(1, num_labels + 1)
-    total = 0.0
-    step = max(1, BLOCK // num_labels)
-    for start in range(0, num_rows, step):
-        s, y = scores[start : start + step], gold[start : start + step]
-        order = np.argsort(-s, axis=1, kind="stable")
-        s, y = np.take_along_axis(s, order, 1), np.take_along_axis(y, order, 1)  # (n, L), best first
-        ends_tie = np.ones(s.shape, dtype=bool)
-        ends_tie[:, :-1] = s[:, :-1] != s[:, 1:]
-        end = np.where(ends_tie, ranks - 1, num_labels)  # index of the tie's last member, at that member
-        end = np.minimum.accumulate(end[:, ::-1], axis=1)[:, ::-1]  # ... and at every member
-        precision = np.take_along_axis(y.cumsum(1) / ranks, end, 1)  # (n, L)
-        total += float(((precision * y).sum(1) / y.sum(1)).sum())
-    return total / num_rows
+def mean_average_precision(scores: np.ndarray, labels: np.ndarray) -> float:
+    """The mean of [`average_precisions`] over all rows (N, L) with a positive; NaN if there is none. Labels are 0 or 1,
+    or -1 or NaN for unknown. For a mean over the columns, give both arrays transposed: only blocks are copied."""
+    found = [np.zeros(0)]
+    for rows in row_blocks(scores):
+        found.append(average_precisions(*mask_unknown(scores[rows], labels[rows])))
+    return mean_or_nan(np.concatenate(found))
+
+
+def mean_or_nan(values: np.ndarray) -> float:
+    """The mean of (n,) values; NaN if there are none."""
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def average_precisions(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    """scikit-learn's average precision of each row that has a positive: (1/|y|) times the sum, over the positives, of
+    the precision among all entries scored at least as high.
+
+    Args:
+        scores: (n, L).
+        gold: (n, L) bool, the positives.
+
+    Returns:
+        (m,), for the m rows that have a positive, in their order.
+    """
+    counts = np.count_nonzero(gold, axis=1)
+    if not (rows := counts > 0).all():
+        scores, gold, counts = scores[rows], gold[rows], counts[rows]
+    if not len(scores):
+        return np.zeros(0)
+    scores = np.ascontiguousarray(scores)
+    ends = counts.cumsum()
+    ordered = np.full((len(counts), counts.max()), np.inf, dtype=scores.dtype)
+    filled = np.arange(counts.max()) < counts[:, None]
+    ordered[filled] = scores.ravel()[np.flatnonzero(gold)]
+    positives = np.sort(ordered, axis=1)[filled]  # of one row after the other, ascending
+    at_least = _at_least(np.sort(scores, axis=1), positives, counts)
+    place = np.arange(len(positives))
+    starts = np.diff(positives, prepend=-np.inf) != 0  # a group of equal ones
+    starts[ends[:-1]] = True
+    gold_at_least = ends.repeat(counts) - np.maximum.accumulate(np.where(starts, place, 0))
+    return np.add.reduceat(gold_at_least / at_least, ends - counts) / counts
+
+
+def _at_least(ascending: np.ndarray, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """How many entries of its row are at least as high as each value, (P,), by binary search.
+
+    Args:
+        ascending: (n, L), each row in ascending order.
+        values: (P,) the values of all rows, one row after the other.
+        counts: (n,) the number of values of each row.
+    """
+    size = ascending.shape[1]
+    end = (np.arange(1, len(counts) + 1) * size).repeat(counts)
+    low = end - size  # all entries of the row before this place are lower
+    for step in (1 << np.arange(size.bit_length()))[::-1].tolist():
+        place = low + step
+        low += step * ((place <= end) & (ascending.ravel()[np.minimum(place, end) - 1] < values))
+    return end - low

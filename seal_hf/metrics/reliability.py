@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .multilabel import BLOCK, checked
+from .multilabel import checked_blocks
 
 NUM_BINS = 10
 
@@ -43,11 +43,9 @@ def reliability(probabilities: np.ndarray, labels: np.ndarray) -> Reliability:
     Raises:
         ValueError: as `multilabel_metrics`.
     """
-    probabilities, gold = checked(probabilities, labels)
     sums = np.zeros((3, NUM_BINS))  # entries, their probabilities, their gold labels
-    step = max(1, BLOCK // probabilities.shape[1])
-    for start in range(0, len(gold), step):
-        p, y = probabilities[start : start + step].ravel(), gold[start : start + step].ravel()
+    for block, gold in checked_blocks(probabilities, labels):
+        p, y = block.ravel(), gold.ravel()
         if not (known := p >= 0).all():
             p, y = p[known], y[known]
         bins = np.minimum((p * NUM_BINS).astype(np.intp), NUM_BINS - 1)

@@ -1,16 +1,62 @@
-"""Figures of label sets under several decoders, for splits with too many probabilities to keep."""
+"""Figures of label sets under several decoders, from counts of blocks of rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ..inference.decisions import FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
-from ..metrics.by_batch import MultiLabelByBatch, SetCounts, scored_rows
+from ..metrics.by_batch import MultiLabelByBatch, scored_rows
 from ..metrics.hierarchical import HierarchicalCounts
+from ..metrics.multilabel import SetCounts, check_entries, row_blocks
 from ..training.decisions import fit_threshold, store
 from ..training.evaluation import give_by_batch
+
+
+class DecidedCounts:
+    """Counts of the label sets that several decoders decide, and their figures.
+
+    Args:
+        decisions: fitted on validation.
+        names: the decoders; a threshold is one too.
+
+    Attributes:
+        sets: decoder -> counts of its sets.
+    """
+
+    def __init__(self, decisions: LabelDecisions, names: Iterable[str | float]):
+        self.decisions = decisions
+        self.sets: dict[Any, SetCounts] = {name: SetCounts() for name in names}
+        hierarchy = decisions.hierarchy
+        self._closed = {} if hierarchy is None else {name: HierarchicalCounts(hierarchy) for name in self.sets}
+
+    @classmethod
+    def of(
+        cls, decisions: LabelDecisions, names: Iterable[str | float], probabilities: np.ndarray, labels: np.ndarray
+    ) -> DecidedCounts:
+        """The counts of whole arrays (N, L), as for `multilabel_metrics`, of which only blocks of rows are copied."""
+        counts = cls(decisions, names)
+        for rows in row_blocks(probabilities):
+            p, gold = np.asarray(probabilities[rows], dtype=np.float64), labels[rows]
+            counts.add(p, gold > 0, check_entries(p, gold, rows.start))
+        return counts
+
+    def add(self, p: np.ndarray, gold: np.ndarray, known: np.ndarray) -> None:
+        """Count a block: probabilities, gold sets, and where a label is known, (n, L) each."""
+        decided = self.decisions.decide_by(p, self.sets)
+        SetCounts.add_all(self.sets.values(), decided.values(), gold, known)
+        for name, counts in self._closed.items():
+            counts.add(decided[name], gold, known)
+
+    def figures(self, name: str | float, empty_score: float = 1.0) -> dict[str, float]:
+        """The figures of a decoder; with a hierarchy, hierarchical figures too."""
+        return {**self.sets[name].figures(empty_score), **self.hierarchical(name)}
+
+    def hierarchical(self, name: str | float) -> dict[str, float]:
+        """The hierarchical figures of a decoder; empty without a hierarchy."""
+        return self._closed[name].figures() if name in self._closed else {}
 
 
 class DecoderFigures:
@@ -26,13 +72,10 @@ class DecoderFigures:
     """
 
     def __init__(self, decisions: LabelDecisions, keys: dict[str, str]):
-        self.decisions, self.keys = decisions, keys
+        self.keys = keys
         self.at_half = MultiLabelByBatch()
-        self._sets = {
-            name: SetCounts() for name in decisions.names if name.removesuffix(NEVER_EMPTY) in (FIXED, THRESHOLD)
-        }
-        hierarchy = decisions.hierarchy
-        self._closed = {} if hierarchy is None else {name: HierarchicalCounts(hierarchy) for name in self._sets}
+        names = [name for name in decisions.names if name.removesuffix(NEVER_EMPTY) in (FIXED, THRESHOLD)]
+        self._counts = DecidedCounts(decisions, names)
         self.figures: dict[str, float] = {}
 
     def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
@@ -40,10 +83,7 @@ class DecoderFigures:
         empty if no label is known."""
         p, gold = scored_rows(eval_prediction)
         self.at_half.add(p, gold)
-        for name, decided in self.decisions.decide_by(p, self._sets).items():
-            for counts in (self._sets, self._closed):
-                if name in counts:
-                    counts[name].add(decided, gold, p >= 0)
+        self._counts.add(p, gold, p >= 0)
         if compute_result and self.at_half.num_rows:
             self.figures = self._result()
         return {}
@@ -51,13 +91,11 @@ class DecoderFigures:
     def _result(self) -> dict[str, float]:
         figures = self.at_half.result()
         del figures["threshold"], figures["f1_example_tuned"]  # tuned on these very rows
-        found = {name: counts.figures() for name, counts in self._sets.items()}
-        closed = {name: counts.figures() for name, counts in self._closed.items()}
-        figures |= closed.get(FIXED, {})
-        for ending, name in (("tuned", THRESHOLD), ("decided", self.decisions.decoder)):
-            of_sets = {**found[name], **closed.get(name, {})}
-            figures |= {f"{key}_{ending}": value for key, value in of_sets.items()}
-        return figures | {self.keys[name]: of_sets["f1_example"] for name, of_sets in found.items()}
+        counts = self._counts
+        figures |= counts.hierarchical(FIXED)
+        for ending, name in (("tuned", THRESHOLD), ("decided", counts.decisions.decoder)):
+            figures |= {f"{key}_{ending}": value for key, value in counts.figures(name).items()}
+        return figures | {self.keys[name]: counts.figures(name)["f1_example"] for name in counts.sets}
 
 
 def evaluate_by_batch(

@@ -23,22 +23,12 @@ from ..inference.decisions import (
     LabelDecisions,
 )
 from ..inference.seen_sets import SeenSets
-from ..metrics.hierarchical import hierarchical_metrics
-from ..metrics.multilabel import (
-    example_f1,
-    first_output,
-    label_report,
-    multilabel_metrics,
-    set_metrics,
-    sigmoid,
-    threshold_curve,
-    with_known_labels,
-)
+from ..metrics.multilabel import first_output, label_report, ranking_metrics, sigmoid, threshold_curve
 from ..structures.hierarchy import Hierarchy
 from ..training.decisions import fit_labels, is_fitted_by_batch, store
 from ..training.hints import hint_of_collapse
 from ..utils.files import whole_file
-from .by_batch import evaluate_by_batch
+from .by_batch import DecidedCounts, evaluate_by_batch
 from .common import LABEL_REPORT, chosen_line, close_run, figure_rows, results_table, with_hint
 from .page.label_errors import Judged, row_facts
 from .page.labels import label_facts
@@ -146,17 +136,12 @@ def score_decoders(
     for split, (probabilities, labels) in splits.items():
         if probabilities is None or labels is None:
             continue
-        probabilities, labels = with_known_labels(probabilities, labels)
-        decided = fitted.decide_by(probabilities, [name for name in DECODER_FIGURES if name in fitted.names])
-        per_example = {DECODER_FIGURES[name]: example_f1(sets, labels, empty_score) for name, sets in decided.items()}
-        figures = multilabel_metrics(probabilities, labels, empty_score=empty_score)
-        sets = {"_tuned": decided[THRESHOLD]} | ({"_decided": decided[fitted.decoder]} if decisions else {})
-        for ending, chosen in sets.items():
-            of_sets = set_metrics(chosen, labels, empty_score=empty_score)
-            figures |= {f"{key}{ending}": value for key, value in of_sets.items()}
-        for ending, chosen in {"": decided[FIXED], **sets}.items():
-            of_sets = hierarchical_metrics(chosen, labels, hierarchy) if hierarchy is not None else {}
-            figures |= {f"{key}{ending}": value for key, value in of_sets.items()}
+        counts = DecidedCounts.of(fitted, [n for n in DECODER_FIGURES if n in fitted.names], probabilities, labels)
+        per_example = {DECODER_FIGURES[name]: found.example_f1(empty_score) for name, found in counts.sets.items()}
+        figures = {**counts.sets[FIXED].figures(empty_score), **ranking_metrics(probabilities, labels)}
+        figures |= counts.hierarchical(FIXED)
+        for ending, name in {"_tuned": THRESHOLD, **({"_decided": fitted.decoder} if decisions else {})}.items():
+            figures |= {f"{key}{ending}": value for key, value in counts.figures(name, empty_score).items()}
         figures |= {key: float(values.mean()) for key, values in per_example.items()}
         metrics.update({f"{split}_{key}": value for key, value in figures.items()})
     metrics["threshold"] = fitted.threshold

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...inference.decisions import LabelDecisions, as_threshold
-from ...metrics.hierarchical import F1_HIERARCHICAL, hierarchical_metrics
-from ...metrics.multilabel import label_report, multilabel_metrics, set_metrics
+from ...metrics.hierarchical import F1_HIERARCHICAL
+from ...metrics.multilabel import ranking_metrics
+from ...reports.by_batch import DecidedCounts
 from ...reports.common import results_table
 from ...reports.multilabel import PRINTED_LABELS
-from ...structures.hierarchy import Hierarchy
 from .base import Evaluation, origin_of
 
 SHOWN = ("f1_example", "f1_micro", "f1_macro", "jaccard", "exact_match", "hamming_loss")  # for every decoder
@@ -24,8 +24,8 @@ def label_figures(
     """Figures under the stored decoder, under every available one, and by label.
 
     Args:
-        probabilities: (N, L) in [0, 1].
-        gold: (N, L) of 0 and 1, or -1 for unknown.
+        probabilities: (N, L) in [0, 1], float32: only blocks of rows are copied.
+        gold: (N, L) of 0 and 1, or -1 for unknown; int8.
         labels: L names.
         stored: the task-net's decisions.
         options: `decoder` names another decoder; `refit` fits all numbers anew on these rows.
@@ -38,21 +38,20 @@ def label_figures(
         decisions = LabelDecisions.fit(
             probabilities,
             gold,
-            never_empty=bool((gold > 0).any(1).all()),
+            never_empty=bool((gold.max(1) > 0).all()),
             decoder=options.decoder,
             hierarchy=stored.hierarchy,
             seen=stored.seen,
             target=stored.target,
         )
     chosen = decisions.decoder if options.refit or options.decoder is None else options.decoder
-    sets = decisions.decide_by(probabilities, decisions.names)
-    by_decoder = {name: of_sets(decided, gold, stored.hierarchy) for name, decided in sets.items()}
     if as_threshold(chosen) is None:
         chosen = decisions.named(chosen)
-    decided = sets[chosen] if chosen in sets else decisions.decide(probabilities, chosen)
-    by_decoder.setdefault(chosen, of_sets(decided, gold, stored.hierarchy))  # a given threshold
-    figures = multilabel_metrics(probabilities, gold) | by_decoder[chosen]
-    by_label = label_report(decided, gold, labels)
+    names = dict.fromkeys([*decisions.names, chosen])  # a given threshold is not among the names
+    counts = DecidedCounts.of(decisions, names, probabilities, gold)
+    by_decoder = {name: counts.figures(name) for name in names}
+    figures = {**counts.sets[chosen].figures(), **ranking_metrics(probabilities, gold), **by_decoder[chosen]}
+    by_label = counts.sets[chosen].report(labels)
     fitted = origin_of(options)
     results = {
         "model": options.model,
@@ -76,9 +75,3 @@ def label_figures(
         tables.append(f"Precision, recall, F1 and support of the {len(labels)} labels: --output FILE.json.")
     said = f"{len(gold)} rows, decoder {chosen} (*), {fitted}"
     return Evaluation(results, "\n\n".join([said, *tables]))
-
-
-def of_sets(decided: np.ndarray, gold: np.ndarray, hierarchy: Hierarchy | None) -> dict[str, float]:
-    """Figures of decided label sets (N, L); with a hierarchy, hierarchical figures too."""
-    found = set_metrics(decided, gold)
-    return found if hierarchy is None else found | hierarchical_metrics(decided, gold, hierarchy)

@@ -22,8 +22,9 @@ from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
 from ...data.inputs.label_images import ImageFiles, ImageTable, image_column_of, image_files
 from ...data.inputs.tables import Table, TextReader, open_table, text_column_of
 from ...data.inputs.writers import Writer, table_writer
-from ...data.label_cells import MULTI_HOT, cell_writer, gold_labels
+from ...data.label_cells import MULTI_HOT, cell_writer, gold_labels, in_order
 from ...inference.decisions import LabelDecisions, as_threshold
+from ...metrics.multilabel import row_blocks
 from ...models import SealForMultiLabel
 from ...saving.kinds import holds_image_classifier
 from ...structures.hierarchy import hierarchy_of
@@ -34,6 +35,7 @@ from .label_figures import label_figures
 
 Reader = TextReader | ArffReader | ImageFiles
 IMAGES_PER_CHUNK = 256
+ENTRIES_PER_CHUNK = 1 << 20  # most rows times labels or columns, of which some copies are in memory at once
 DIGITS = 6  # decimals of probabilities and energies
 
 
@@ -52,8 +54,6 @@ class LabelOutput(OutputKind):
         self.labels = [names[key] for key in sorted(names, key=int)]
         self.format = ".jsonl" if getattr(options, "output", None) is None else Path(options.output).suffix.lower()
         self.reads_images = holds_image_classifier(self.config)
-        if self.reads_images:
-            self.rows_per_chunk = IMAGES_PER_CHUNK
 
     @property
     def model_class(self) -> type[SealForMultiLabel]:
@@ -67,6 +67,9 @@ class LabelOutput(OutputKind):
             self.reader = self._features(gold)
         else:
             self.reader = self._images(gold) if self.reads_images else self._texts(gold)
+        width = max(len(self.labels), len(self.reader.columns))
+        most = IMAGES_PER_CHUNK if self.reads_images else self.rows_per_chunk
+        self.rows_per_chunk = max(1, min(most, ENTRIES_PER_CHUNK // width))
         for name, ours in () if gold else self.names.items():
             if name != ours:
                 self.reader.notes.append(f"the input has a column {name!r}: ours is called {ours!r}.")
@@ -203,12 +206,11 @@ class LabelOutput(OutputKind):
 
     def _predicted(self, inputs: Any) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities (N, L), rounded, and decisions (N, L) bool."""
-        probabilities, decided = self.decided(inputs)
+        probabilities, decided = self.decided(inputs, self.options.decoder)
         return probabilities.double().numpy().round(DIGITS), decided.numpy().astype(bool)
 
-    def decided(self, inputs: Any) -> tuple[Tensor, Tensor]:
+    def decided(self, inputs: Any, decoder: str | float | None) -> tuple[Tensor, Tensor]:
         """Probabilities and decisions (N, L) of N texts, pairs of texts, or features (N, F)."""
-        decoder = self.options.decoder
         if not isinstance(inputs, np.ndarray):
             return self.model.predict(inputs, decoder=decoder, batch_size=self.options.batch_size)
         probabilities, decided = self.model.predict(features=self._on_device(inputs), decoder=decoder)
@@ -246,29 +248,46 @@ class LabelOutput(OutputKind):
 
     def evaluate(self, reader: Reader) -> Evaluation:  # type: ignore[override]  # its own readers
         gold = self._gold(reader)  # first: an unknown label is an error before the model is loaded
-        parts = [self.decided(chunk.inputs)[0] for chunk in with_progress(reader, self.rows_per_chunk)]
+        probabilities = np.empty(gold.shape, dtype=np.float32)  # the only copy: figures are computed by blocks of rows
+        done = 0
+        for chunk in with_progress(reader, self.rows_per_chunk):
+            found, _ = self.decided(chunk.inputs, 0.5)  # only the probabilities matter, and a cut takes the least time
+            probabilities[done : done + len(found)] = found.numpy()
+            done += len(found)
         decisions = LabelDecisions.from_config(self.model.config)
-        return label_figures(torch.cat(parts).double().numpy(), gold, self.labels, decisions, self.options)
+        return label_figures(probabilities, gold, self.labels, decisions, self.options)
 
     def _gold(self, reader: Reader) -> np.ndarray:
-        cells = [cell for chunk in reader.chunks(self.rows_per_chunk) for cell in chunk.gold or ()]
+        """(N, L) int8: 1, 0, or -1 for unknown."""
+        parts = [chunk.gold for chunk in reader.chunks(self.rows_per_chunk)]
+        if isinstance(reader, TextReader) and reader.labels:
+            own = list(reader.labels)
+            gold = in_order(np.concatenate([np.empty((0, len(own)), dtype=np.int8), *parts]), own, self.labels)
+        else:
+            gold, own = self._gold_of_cells(reader, [cell for part in parts for cell in part or ()])
+        if (hierarchy := hierarchy_of(self.model.config)) is not None:
+            derived = [i for i, label in enumerate(self.labels) if label not in own]
+            for rows in row_blocks(gold):
+                gold[rows] = hierarchy.closed(gold[rows], derived)
+        if not gold.max(initial=0) > 0:
+            raise DataError(f"{self.options.input}: no row has a gold label, so there is nothing to evaluate against.")
+        if gold.min() < 0 and not (gold == 0).any():
+            raise DataError(f"{self.options.input}: labels are 1 or unknown, but never 0. {WRITE_ZERO}")
+        return gold
+
+    def _gold_of_cells(self, reader: Reader, cells: list[list]) -> tuple[np.ndarray, list[str]]:
+        """The gold labels of one cell per row, as `_gold`, and the labels that the data have."""
         names, label_format, own = None, "names", list(self.labels)
         if isinstance(reader, TextReader):
-            names, label_format = reader.label_names, "multi_hot" if reader.labels else self.options.label_format
-            own = list(reader.labels) or (self._own_labels(cells) if names is None else own)
+            names, label_format = reader.label_names, self.options.label_format
+            own = self._own_labels(cells) if names is None else own
             names = own if len(own) < len(self.labels) else names
         elif isinstance(reader, ArffReader):
             own = reader.known
         gold = gold_labels(cells, self.labels, names, label_format, self.options.input)
         for row, places in enumerate(getattr(reader, "unknown", ())):
             gold[row, places] = -1
-        if (hierarchy := hierarchy_of(self.model.config)) is not None:
-            gold = hierarchy.closed(gold, [i for i, label in enumerate(self.labels) if label not in own])
-        if not (gold > 0).any():
-            raise DataError(f"{self.options.input}: no row has a gold label, so there is nothing to evaluate against.")
-        if (gold < 0).any() and not (gold == 0).any():
-            raise DataError(f"{self.options.input}: labels are 1 or unknown, but never 0. {WRITE_ZERO}")
-        return gold
+        return gold, own
 
     def _own_labels(self, cells: Sequence[list]) -> list[str]:
         """The labels of multi-hot lists that are shorter than the model's labels: those without the last ones, if these

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import datasets
+import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
@@ -188,7 +189,7 @@ class TextReader:
         table: has the texts in `text_column`.
         text_column: a column, or two with a comma between them, whose texts are read as pairs.
         label_column: of gold labels, which become lists as [`label_cell`] has them; None: there are none.
-        labels: columns of 0 and 1, one per label, in place of `label_column`: gold sets are multi-hot, in this order.
+        labels: columns of 0 and 1, one per label, in place of `label_column`: gold sets are (N, L) int8, in this order.
     """
 
     def __init__(self, table: Table, text_column: str, label_column: str | None = None, labels: Sequence[str] = ()):
@@ -216,10 +217,10 @@ class TextReader:
         texts = [[text_cell(row[name], place(number)) for number, row in part] for name in self.text_columns]
         return texts[0] if len(texts) == 1 else [*zip(*texts, strict=True)]
 
-    def _gold(self, part: Sequence[Row]) -> list[list] | None:
+    def _gold(self, part: Sequence[Row]) -> list[list] | np.ndarray | None:
         if self.labels:
             columns = {label: [row[label] for _, row in part] for label in self.labels}
-            return column_labels(columns, lambda i: self.table.place(part[i][0])).tolist()
+            return column_labels(columns, lambda i: self.table.place(part[i][0])).astype(np.int8)
         if self.label_column is None:
             return None
         return [label_cell(row[self.label_column], self.table.place(number), keep_empty=True) for number, row in part]

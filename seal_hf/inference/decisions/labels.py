@@ -10,7 +10,14 @@ import numpy as np
 from scipy.special import logit
 
 from ...metrics.by_batch import ThresholdScores
-from ...metrics.multilabel import DEFAULT_GRID, best_threshold, decided_and_gold, tune_threshold, with_known_labels
+from ...metrics.multilabel import (
+    DEFAULT_GRID,
+    best_threshold,
+    decided_and_gold,
+    row_blocks,
+    tune_threshold,
+    with_known_labels,
+)
 from ...structures.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
 from ...utils.options import check_value
 from ..closed_sets import decode_closed_f1
@@ -141,19 +148,28 @@ class LabelDecisions(Decisions):
         Raises:
             ValueError: the decoder is unknown, or the numbers of labels and thresholds differ.
         """
-        if (threshold := as_threshold(decoder)) is not None:
-            return np.asarray(probabilities, dtype=np.float64) >= threshold
-        name = self.named(decoder)  # type: ignore[arg-type]  # not a number
-        return self.decide_by(probabilities, [name])[name]
+        asked = self.named() if decoder is None else decoder
+        return self.decide_by(probabilities, [asked])[asked]
 
-    def decide_by(self, probabilities: np.ndarray, names: Iterable[str]) -> dict[str, np.ndarray]:
+    def decide_by(self, probabilities: np.ndarray, names: Iterable[str | float]) -> dict[Any, np.ndarray]:
         """Label sets by several decoders, as from `decide`: decoder -> (N, L) bool. Work that decoders share is done
         once."""
-        p = np.asarray(probabilities, dtype=np.float64)  # the thresholds were tuned in float64
+        found: dict[Any, np.ndarray] = {name: np.empty(np.shape(probabilities), dtype=bool) for name in names}
+        for rows in row_blocks(probabilities):
+            p = np.asarray(probabilities[rows], dtype=np.float64)  # the thresholds were tuned in float64
+            for name, decided in self._decided(p, found).items():
+                found[name][rows] = decided
+        return found
+
+    def _decided(self, p: np.ndarray, names: Iterable[str | float]) -> dict[Any, np.ndarray]:
+        """As `decide_by`, for a block of rows."""
         shared: dict[str, np.ndarray] = {}
-        found: dict[str, np.ndarray] = {}
+        found: dict[Any, np.ndarray] = {}
         for asked in names:
-            name = self.named(asked)
+            if (threshold := as_threshold(asked)) is not None:
+                found[asked] = p >= threshold
+                continue
+            name = self.named(asked)  # type: ignore[arg-type]  # not a number
             plain = name.removesuffix(NEVER_EMPTY)
             if plain not in shared:
                 shared[plain] = self._sets(p, plain)
