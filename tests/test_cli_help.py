@@ -93,5 +93,5 @@ def test_a_data_set_that_is_not_there_is_no_obstacle(help_of):
 
 def test_sections_of_the_docstring_make_groups():
     groups = mlc.PROGRAM.help([]).groups()
-    assert {"decoder", "fold_decision", "license"} == {field.name for field in groups["decisions"]}
+    assert {"decoder", "target", "fold_decision", "license"} == {field.name for field in groups["decisions"]}
     assert {"resume_changed", "overwrite_output_dir", "patience", "output_dir"} <= {f.name for f in groups["run"]}
