@@ -23,6 +23,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
@@ -91,7 +92,11 @@ def run(part: Part) -> None:
     part.place.mkdir(parents=True, exist_ok=True)
     seeds = map(str, part.seeds)
     with (part.place / "log.txt").open("w", encoding="utf-8") as log, redirect_stdout(log), redirect_stderr(log):
-        command([*part.words, "--losses", part.method, "--seeds", *seeds, "--output_dir", str(part.place)])
+        try:
+            command([*part.words, "--losses", part.method, "--seeds", *seeds, "--output_dir", str(part.place)])
+        except Exception:
+            traceback.print_exc()  # in the log
+            sys.exit(1)
 
 
 def collect(part: Part) -> list[int]:
