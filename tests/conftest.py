@@ -1,6 +1,7 @@
 """Fixtures shared by all tests: where the real data sets are, and a quiet, offline environment."""
 
 import gc
+import logging
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 # One thread, here and in every program that a test starts: with two, sums come in another order and end in other bits.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+import datasets  # noqa: E402  # they read the environment
+from transformers.utils import logging as hf_logging  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -67,3 +71,16 @@ def forget_precision():
             os.environ.pop(name, None)
         if moment == 0:
             yield
+
+
+@pytest.fixture(autouse=True)
+def screen_as_it_was():
+    """`seal-hf compare` silences the libraries of its process."""
+    loggers = [logging.getLogger(name) for name in ("seal_hf", "transformers")]
+    levels, bars = [logger.level for logger in loggers], hf_logging.is_progress_bar_enabled()
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+    if bars:
+        hf_logging.enable_progress_bar()
+        datasets.enable_progress_bars()

@@ -6,7 +6,6 @@ Oracles: the parsers of the programs themselves, and the modules that a process 
 import errno
 import importlib
 import inspect
-import logging
 import os
 import re
 import runpy
@@ -15,10 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import datasets
 import pytest
 from launching import finish, start
-from transformers.utils import logging as hf_logging
 
 import seal_hf
 from seal_hf import __main__ as command
@@ -42,18 +39,6 @@ SUBCOMMANDS = [
     "compare",
     "analyse",
 ]
-
-
-@pytest.fixture(autouse=True)
-def screen_as_it_was():
-    """`seal-hf compare` silences the libraries of its process."""
-    loggers = [logging.getLogger(name) for name in ("seal_hf", "transformers")]
-    levels = [logger.level for logger in loggers]
-    yield
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
-    hf_logging.enable_progress_bar()
-    datasets.enable_progress_bars()
 
 
 def run(monkeypatch, words):

@@ -324,7 +324,7 @@ def test_normalisation_may_leave_columns_of_0_and_1_as_they_are(tmp_path):
         (ATTRIBUTES, [], ["toy.arff", "no rows after @data"]),
         (ATTRIBUTES, ["abc,0,1"], ["toy.arff", "not readable as ARFF"]),
         (ATTRIBUTES, ["1,0,7"], ["toy.arff", "not readable as ARFF", "7"]),
-        (ATTRIBUTES, ["1" * 200_000 + ",0,1"], ["toy.arff", "not readable as ARFF", "field larger than"]),
+        (ATTRIBUTES, ["x" * 200_000 + ",0,1"], ["toy.arff", "not readable as ARFF"]),
         (["x wat", *ATTRIBUTES[1:]], ROWS, ["toy.arff", "not readable as ARFF"]),
         (["x string", *ATTRIBUTES[1:]], ["s,0,1"] * 20, ["toy.arff", "'x'", "string", "numeric or nominal"]),
         (ATTRIBUTES, [*ROWS[:4], "?,0,1"], ["toy.arff", "missing", "row 4", "'x'"]),
