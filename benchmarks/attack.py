@@ -42,7 +42,7 @@ GROUPS = {
 
 def prepared(scratch: Path, given: Path | None = None) -> Path:
     """Imports all that the cases use; trains a small model of each kind; their folder."""
-    os.environ |= {
+    os.environ |= {  # before any library is imported
         "HF_HUB_OFFLINE": "1",
         "HF_HOME": str(scratch / "home"),
         "MPLCONFIGDIR": str(scratch / "home"),
@@ -91,8 +91,6 @@ def main() -> None:
     given = parser.parse_args()
     from attacks.engine import FAULTS, KINDS, run_cases
 
-    from seal_hf.utils.files import whole_file
-
     started, counts = time.monotonic(), collections.defaultdict(collections.Counter)
     with tempfile.TemporaryDirectory(prefix="attack") as folder:
         scratch = Path(folder)
@@ -113,6 +111,8 @@ def main() -> None:
     table = {group: {kind: count[kind] for kind in KINDS} for group, count in counts.items()}
     print(as_table(table), f"{time.monotonic() - started:.0f} s", sep="\n\n")
     if given.only is None and given.show is None:
+        from seal_hf.utils.files import whole_file
+
         with whole_file(RESULTS) as unfinished:
             unfinished.write_text(
                 json.dumps({"seed": given.seed, "outcomes": table}, indent=1) + "\n", encoding="utf-8"

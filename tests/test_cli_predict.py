@@ -221,7 +221,7 @@ WITH_BREAKS = {
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
 def test_cells_that_a_spreadsheet_would_run_are_counted_and_escaped(texts, tmp_path, capsys, suffix):
-    """By hand, for the cells that OWASP lists. Our own numbers are none, and another format has none."""
+    """By hand, for the cells that OWASP lists. Our own numbers do not count, nor do cells of other formats."""
     cells = FORMULAS | (WITH_BREAKS if suffix == ".csv" else {})
     given = [{"text": "good", "=id": cell, "n": -1.5} for cell in cells]
     source, output = write(tmp_path / "new.jsonl", given), tmp_path / f"out{suffix}"

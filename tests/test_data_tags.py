@@ -273,9 +273,9 @@ def test_other_mistakes(tmp_path):
     (tmp_path / "latin.conll").write_bytes("é\tO\n".encode("latin-1"))
     with pytest.raises(DataError, match="latin.conll: not UTF-8"):
         load_tags(str(tmp_path / "latin.conll"))
-    with pytest.raises(DataError, match="`word_column` names a column, but the embedded toy_tags have none"):
+    with pytest.raises(DataError, match="`word_column` names a column, but toy_tags is embedded"):
         load_tags("toy_tags", word_column=1)
-    with pytest.raises(DataError, match="`tag_column` names a column, but the embedded toy_tags have none"):
+    with pytest.raises(DataError, match="`tag_column` names a column, but toy_tags is embedded"):
         load_tags(tag_column=1)
     with pytest.raises(DataError, match="'toy_tag' not found.*Did you mean 'toy_tags'.*embedded toy_tags"):
         load_tags("toy_tag")

@@ -188,3 +188,15 @@ def test_other_errors_of_little_memory(error):
 )
 def test_other_errors_are_no_faults_of_the_machine(error):
     assert fault_of(error) is None
+
+
+@pytest.mark.parametrize("writer", ["safetensors", "PyTorch"])
+def test_a_folder_in_the_place_of_a_file_is_one_line(writer, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").mkdir()
+
+    def program():
+        with writing(tmp_path / "run", RESUMED):
+            WRITERS[writer](tmp_path / "file")
+
+    said = line_of(program, monkeypatch, capsys)
+    assert f"{tmp_path / 'run'}: a file could not be written" in said and "s a directory" in said

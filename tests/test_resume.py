@@ -430,7 +430,7 @@ def damage(file, how, other):
 
 @pytest.mark.parametrize("how", ["deleted", "truncated", "random bytes", "of another run"])
 def test_a_checkpoint_whose_files_are_not_those_that_were_saved_is_refused(how, refused, resumable):
-    """The marker has the sizes and checksums of all files; these have the same sizes if they have not lost any byte."""
+    """The marker has the sizes and checksums of all files. A damaged file of the right size has another checksum."""
     folder, check = refused
     for name in FILES:
         file, content = folder / name, (folder / name).read_bytes()

@@ -22,7 +22,7 @@ from pyarrow import parquet
 from . import samples
 from .engine import Case
 
-Count = int | None  # rows that an independent reader finds, or None where the file is none of its kind
+Count = int | None  # rows that an independent reader finds; None if it cannot read the file
 
 
 @dataclass

@@ -142,7 +142,7 @@ def load_multilabel(
     _check_kind(name, kind, arff, embedded, options)
     scaling = normalize or "auto"
     if embedded and sample_weight is not None:
-        raise DataError(f"`sample_weight` names a column, but the embedded {name} have none. Leave it out.")
+        raise DataError(f"`sample_weight` names a column, but {name} is embedded and has fixed columns. Leave it out.")
     if tables is not None:
         data = load_tables(tables, columns, scaling if kind == "features" else None, images, **common)
     elif embedded:

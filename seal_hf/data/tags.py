@@ -122,7 +122,9 @@ def load_tags(
     if dataset is None or (isinstance(dataset, str) and dataset == "toy_tags"):
         for option, given in (("word_column", str(word_column) != "0"), ("tag_column", str(tag_column) != "-1")):
             if given and (option == "tag_column" or unlabelled is None):
-                raise DataError(f"`{option}` names a column, but the embedded toy_tags have none. Leave it out.")
+                raise DataError(
+                    f"`{option}` names a column, but toy_tags is embedded and has fixed columns. Leave it out."
+                )
         name, source, splits = "toy_tags", "toy_tags", toy_rows(seed)
     else:
         reading = Reading(_column(word_column), _column(tag_column), scheme == "plain")

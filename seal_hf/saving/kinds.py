@@ -59,6 +59,7 @@ FIELDS: dict[str, Check] = {  # of these files
     "id2label": (_is_numbered, 'the labels by number from 0 on, no two alike, such as {"0": "a", "1": "b"}'),
     "inputs": (lambda value: isinstance(value, dict), 'a mapping, such as {"max_length": 128}'),
     "input_size": (lambda value: type(value) is int and value > 0, "the number of features"),
+    "crop_size": (_is_size, "a number of pixels"),
     "predicate_size": (lambda value: type(value) is int and value >= 0, "a width, or 0"),
     "auto_mapping": (lambda value: isinstance(value, dict), "a mapping"),
     "model_class": (lambda value: isinstance(value, str), "the name of a class"),

@@ -1,4 +1,5 @@
-"""Faults of the machine, a full disk and too little memory, as errors with one line that says what to do.
+"""Faults of the machine, as errors with one line that says what to do: a full disk, a place that takes no file, too
+little memory.
 
 Libraries raise them as errors of many types. This module imports none of them.
 """
@@ -24,6 +25,9 @@ OF_LITTLE_MEMORY = re.compile(  # PyTorch on CPUs and GPUs; C++; the system; chi
     r"|subprocesses has abruptly died|process pool was terminated abruptly|shared memory",
     re.IGNORECASE,
 )
+OF_THE_PLACE = re.compile(
+    r"is a directory|permission denied|read-only file system|os error (13|21|30)\b", re.IGNORECASE
+)
 RESUMED = "What is written stays: --resume_from_checkpoint last goes on from the last whole checkpoint."
 AGAIN = "What is written stays: the same command goes on with it."
 
@@ -37,6 +41,10 @@ class DiskFullError(OSError):
         """Add what becomes of that which is already written; the first such sentence counts."""
         if remedy and not self.says_what_stays:
             self.args, self.says_what_stays = (f"{self} {remedy}",), True
+
+
+class NotWritableError(OSError):
+    """A folder is in the place of a file, or the place is read-only."""
 
 
 class OutOfMemoryError(ValueError):
@@ -53,6 +61,7 @@ def writing(place: str | os.PathLike[str], remedy: str = "") -> Iterator[None]:
 
     Raises:
         DiskFullError: names the file or folder, in place of any error that a full disk causes in a library.
+        NotWritableError: likewise, if the place takes no file.
     """
     try:
         yield
@@ -61,6 +70,8 @@ def writing(place: str | os.PathLike[str], remedy: str = "") -> Iterator[None]:
             error.say_what_stays(remedy)
             raise
         if (cause := _full_disk(error)) is None:
+            if (cause := _of_the_place(error)) is not None:
+                raise _not_writable(cause, os.fspath(place)) from error
             raise
         fault = _of_full_disk(cause, os.fspath(place))
         fault.say_what_stays(remedy)
@@ -69,10 +80,12 @@ def writing(place: str | os.PathLike[str], remedy: str = "") -> Iterator[None]:
 
 def fault_of(error: BaseException) -> Exception | None:
     """The fault of the machine behind an error, with one line as its message; None if it is another error."""
-    if isinstance(error, (DiskFullError, OutOfMemoryError)):
+    if isinstance(error, (DiskFullError, NotWritableError, OutOfMemoryError)):
         return error
     if cause := _full_disk(error):
         return _of_full_disk(cause, "a file")
+    if cause := _of_the_place(error):
+        return _not_writable(cause, "a file")
     if cause := _little_memory(error):
         return OutOfMemoryError(
             f"there is not enough memory ({_said(cause)}). Lower the batch size, the sizes of the nets (hidden_size, "
@@ -88,6 +101,14 @@ def _full_disk(error: BaseException) -> BaseException | None:
         if isinstance(each, OSError) and each.errno in FULL:
             return each
         if not isinstance(each, (ValueError, TypeError, KeyError)) and OF_A_FULL_DISK.search(str(each)):
+            return each
+    return None
+
+
+def _of_the_place(error: BaseException) -> BaseException | None:
+    """The error of a library in a chain of errors that says why a place takes no file."""
+    for each in _chain(error):
+        if not isinstance(each, (OSError, ValueError, TypeError, KeyError)) and OF_THE_PLACE.search(str(each)):
             return each
     return None
 
@@ -115,6 +136,12 @@ def _of_full_disk(cause: BaseException, place: str) -> DiskFullError:
     file = getattr(cause, "filename", None) or place
     return DiskFullError(
         f"{file} could not be written: the disk is full ({_said(cause)}). Free some space, or choose another folder."
+    )
+
+
+def _not_writable(cause: BaseException, place: str) -> NotWritableError:
+    return NotWritableError(
+        f"{place}: a file could not be written ({_said(cause)}). Remove what is in its place, or choose another folder."
     )
 
 

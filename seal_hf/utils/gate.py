@@ -166,7 +166,7 @@ def load_net(auto_class: Any, name: Any, **kwargs: Any) -> Any:
 
 
 def check_size(name: Any, stored: Stored, build: Callable[[], Any]) -> None:
-    """Check that a net has not far more parameters than its folder or repo stores.
+    """Check that the parameters of a net are not far more than its folder or repo stores.
 
     Args:
         build: makes the net. It runs without memory for tensors, and only if `stored` is in doubt.
@@ -199,7 +199,7 @@ def check_trust(name: Any, trust_remote_code: bool, revision: str | None) -> dic
     transformers would ask at the terminal, where a pipe can answer.
 
     Raises:
-        ValueError: code of the Hub is to run, but of no certain `revision`.
+        ValueError: code of the Hub is to run, but no `revision` is given.
     """
     if not isinstance(trust_remote_code, bool):
         raise ValueError(f"`trust_remote_code` is {trust_remote_code!r}; it must be True or False.")

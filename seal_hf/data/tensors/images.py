@@ -55,7 +55,13 @@ class Pixels:
         flat = np.full((4, PROBE, PROBE, 3), LOW, dtype=np.uint8)
         for channel in range(3):
             flat[1 + channel, ..., channel] = HIGH
-        values = self._values(list(flat), ["an image of one colour"] * 4)
+        try:
+            values = self._values(list(flat), ["an image of one colour"] * 4)
+        except (TypeError, KeyError, AttributeError, IndexError, OverflowError, ZeroDivisionError) as error:
+            raise ValueError(
+                f"The image processor, a {self.name}, fails with an image: {type(error).__name__}: {error}. Was its "
+                "preprocessor_config.json edited?"
+            ) from error
         centres = values[:, :, values.shape[2] // 2, values.shape[3] // 2]  # (4, C)
         slopes = ((centres[1:] - centres[0]) / (HIGH - LOW)).T  # (C, 3), by output and input
         scale, self.order = slopes.abs().max(1)
