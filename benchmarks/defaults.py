@@ -49,18 +49,23 @@ WAYS |= {f"ce_{rate}": [*CE, RATE, rate] for rate in RATES}
 SHORT = ["--num_train_epochs", "10"]
 WAYS |= {"ce_10_epochs": [*CE, *SHORT], "default_10_epochs": SHORT}
 HEADS = ("cross-entropy", "default")
-OF_RATES = re.compile(r"ce_(?P<rate>[\d.e-]+)_head_(?P<head>[\d.e-]+)_(?P<rows>\d+)(_(?P<epochs>\d+)_epochs)?")
+OF_RATES = re.compile(
+    r"(?P<loss>[a-z_]+)_(?P<rate>[\d.e-]+)_head_(?P<head>[\d.e-]+)_(?P<rows>\d+)(_(?P<epochs>\d+)_epochs)?(?P<bf16>_bf16)?"
+)
 
 
 def flags_of(way: str) -> list[str]:
-    """The flags beside the data of one of `WAYS`, or of `ce_RATE_head_RATE_ROWS[_N_epochs]`: cross-entropy with a rate
-    of the encoder, one of the head, and a number of training rows. ValueError for another name."""
+    """The flags beside the data of one of `WAYS`, or of `LOSS_RATE_head_RATE_ROWS[_N_epochs][_bf16]`: a loss (`default`
+    for that of no flag) with a rate of the encoder, one of the head, a number of training rows, and a precision.
+    ValueError for another name."""
     if way in WAYS:
         return WAYS[way]
     if (found := OF_RATES.fullmatch(way)) is None:
-        raise ValueError(f"no way {way!r}; known are {', '.join(WAYS)}, and ce_RATE_head_RATE_ROWS[_N_epochs]")
-    flags = [*CE, RATE, found["rate"], "--head_learning_rate", found["head"], "--max_train_rows", found["rows"]]
-    return flags + (["--num_train_epochs", found["epochs"]] if found["epochs"] else [])
+        raise ValueError(f"no way {way!r}; known are {', '.join(WAYS)}, and LOSS_RATE_head_RATE_ROWS[_N_epochs][_bf16]")
+    flags = [] if found["loss"] == "default" else ["--loss", found["loss"]]
+    flags += [RATE, found["rate"], "--head_learning_rate", found["head"], "--max_train_rows", found["rows"]]
+    flags += ["--num_train_epochs", found["epochs"]] if found["epochs"] else []
+    return flags + (["--bf16", "true", "--use_cpu", "true"] if found["bf16"] else [])
 
 
 class DataSet(NamedTuple):
@@ -99,9 +104,12 @@ SETS = {
         "spo_fun": FEATURES,
         "seq_fun": FEATURES,
         "delicious": DataSet("mlc", LABELS, ("--num_train_epochs", "6")),
+        "netflix_genres": TEXTS,
+        "reuters": TEXTS,
         "semeval2018_ec": TEXTS,
         "hoc": TEXTS,
         "go_emotions": TEXTS,
+        "valueeval23": TEXTS,
         "wnut17": DataSet("tagging", TAGS, ("--max_train_rows", "1000"), encoder=True),
         "weizmann": DataSet("segmentation", MASKS),
         "synthetic_200": TEXTS,
