@@ -6,6 +6,7 @@ from .decoders import (
     decode_expected_f1,
     platt_scaling,
     rescaled,
+    thresholds_of_label_f1,
     tune_thresholds_per_label,
 )
 from .gradient_descent import GradientBasedInference
@@ -17,5 +18,6 @@ __all__ = [
     "decode_expected_f1",
     "platt_scaling",
     "rescaled",
+    "thresholds_of_label_f1",
     "tune_thresholds_per_label",
 ]

@@ -52,10 +52,10 @@ CALIBRATED = {
     SEEN_F1: f"{OF_TRAINING} set with the highest expected {{of}}",
 }
 CROSS_FITTED = """\
-Five-fold cross-fitting on the validation rows chose it, as the simplest within one standard error of the best: numbers
-fitted on the other folds decided each fold."""
+Five-fold cross-fitting on the validation rows chose it: numbers fitted on the other folds decided each fold. Only a
+decoder that is clearly better there replaces the usual one."""
 REFITTED = "Its numbers were then fitted on all validation rows."
-CHOSEN = "It was chosen on the validation rows, as the simplest within one standard error of the best."
+CHOSEN = "It was chosen on the validation rows. Only a decoder that is clearly better there replaces the usual one."
 A_TEXT = {name: '"a text to label"' for name in ("piped", "given")} | {"tokenized": '["a text to label"]'}
 A_PAIR = {
     "piped": '{"text": "a text", "text_pair": "the other one"}',

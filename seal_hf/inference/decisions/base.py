@@ -1,8 +1,9 @@
 """How a task-net's outputs become decisions: fitted on validation rows, saved with it as `config.decisions`.
 
-A decoder with many numbers always looks good on the rows to which they were fitted. The default is therefore chosen by
-cross-fitting: each fold of the validation rows is decided with numbers fitted on the other folds. Among the decoders
-within one standard error of the best, the simplest is taken. Its numbers are then fitted on all rows.
+A decoder with many numbers always looks good on the rows to which they were fitted. Decoders are therefore compared by
+cross-fitting: each fold of the validation rows is decided with numbers fitted on the other folds. Each kind of output
+has a usual decoder. Another one is chosen only if it is clearly better, since the best of many is often best by chance.
+Its numbers are then fitted on all rows.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ def folds(num_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield np.setdiff1d(order, decided), decided
 
 
-def simplest_of_the_best(scores: Mapping[str, np.ndarray]) -> str:
-    """The first decoder whose mean score is within one standard error of the best mean.
+def usual_or_better(scores: Mapping[str, np.ndarray], usual: str, errors: float = 1.0) -> str:
+    """The usual decoder, unless another one is better by more than `errors` standard errors: then the best one.
 
     Args:
-        scores: (N,) score of each row under each decoder, the simplest decoder first.
+        scores: (N,) score of each row under each decoder.
+        usual: one of them.
+        errors: at least 0. The standard error is that of the mean difference d of the rows' scores if the two decoders
+            were equally good, √(Σ d² / N²). So a single row changes nothing.
 
     Returns:
-        its name. The standard error is that of the mean difference over the rows, which all decoders share.
+        the decoder's name.
     """
-    best = max(scores.values(), key=lambda rows: rows.mean())
-    for name, rows in scores.items():
-        lost = best - rows
-        if lost.mean() <= lost.std(ddof=1 if len(lost) > 1 else 0) / math.sqrt(len(lost)):
-            return name
-    raise AssertionError("the best decoder loses nothing to itself")
+    best = max(scores, key=lambda name: scores[name].mean())
+    gain = scores[best] - scores[usual]
+    return best if gain.sum() > errors * math.sqrt(gain @ gain) else usual
 
 
 def ratio_scores(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

@@ -21,14 +21,38 @@ from ...metrics.multilabel import (
 from ...structures.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
 from ...utils.options import check_value
 from ..closed_sets import decode_closed_f1
-from ..decoders import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
+from ..decoders import (
+    decode_expected_f1,
+    platt_scaling,
+    rescaled,
+    thresholds_of_label_f1,
+    tune_thresholds_per_label,
+)
 from ..seen_sets import SeenSets
-from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, simplest_of_the_best
-from .targets import F1_EXAMPLE, JACCARD, TARGETS, target_scores
+from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better
+from .targets import EXACT_MATCH, F1_EXAMPLE, F1_MACRO, JACCARD, TARGETS, target_scores
 
 CLOSED, CALIBRATED_CLOSED = "closed_f1", "calibrated_closed_f1"  # for labels with a hierarchy
 SEEN, SEEN_F1 = "seen", "seen_f1"  # from the label sets of the training rows
 NEVER_EMPTY = "+never_empty"  # suffix of a decoder's name: an empty set becomes the likeliest label
+# target -> its usual decoders, of which the first that can be chosen counts; `F1_EXAMPLE` for other targets
+USUAL = {
+    F1_EXAMPLE: (CALIBRATED_CLOSED, "calibrated_f1", THRESHOLD),
+    F1_MACRO: ("thresholds",),
+    EXACT_MATCH: (SEEN, FIXED),
+}
+ERRORS = 2.0  # standard errors by which another decoder must be better; benchmarks/decision_rule.py
+
+
+def usual_decoder(names: Collection[str], target: str) -> str:
+    """The decoder that is taken for a target unless another one is clearly better, see [`usual_or_better`].
+
+    Args:
+        names: those that can be chosen. If one never decides an empty set, the usual decoder does not either.
+        target: one of `TARGETS`.
+    """
+    plain = next((name for name in USUAL.get(target, USUAL[F1_EXAMPLE]) if name in names), FIXED)
+    return plain + NEVER_EMPTY if plain + NEVER_EMPTY in names else plain
 
 
 @dataclass
@@ -251,7 +275,8 @@ class LabelDecisions(Decisions):
             hierarchy: the labels' hierarchy, if they have one.
             seen: the label sets of the training rows; without them there are no `seen` and `seen_f1`.
             target: the figure, one of `TARGETS`, by which the decoder is chosen. Thresholds are those of the highest
-                example F1 for any target.
+                example F1, but for `f1_macro` the one of each label is that of its highest expected F1, see
+                [`thresholds_of_label_f1`].
 
         Raises:
             ValueError: as `multilabel_metrics`, and if the decoder or the target is unknown.
@@ -266,8 +291,9 @@ class LabelDecisions(Decisions):
         if decoder is None:
             names = [name for name in numbers.names if among is None or name in among]
             options: dict[str, Any] = {"never_empty": never_empty, "empty_score": empty_score, **about}
-            scores = cls.cross_fitted(probabilities, labels, names, **options)
-            decoder = simplest_of_the_best(scores)
+            sets = cls.cross_fitted(probabilities, labels, names, **options)
+            scores = {name: target_scores(target, decided, labels, empty_score) for name, decided in sets.items()}
+            decoder = usual_or_better(scores, usual_decoder(names, target), ERRORS)
         numbers.decoder = numbers.named(decoder)
         return numbers
 
@@ -284,8 +310,8 @@ class LabelDecisions(Decisions):
         seen: SeenSets | None = None,
         target: str = F1_EXAMPLE,
     ) -> dict[str, np.ndarray]:
-        """(N,) the score of each row under each decoder, with numbers fitted on the other folds, see
-        [`target_scores`]; a single row is fitted on itself."""
+        """(N, L) bool decisions by each decoder, with numbers fitted on the other folds; a single row is fitted on
+        itself."""
         probabilities, labels = np.asarray(probabilities), np.asarray(labels)
         needed = {name.removesuffix(NEVER_EMPTY) for name in names}
         about: dict[str, Any] = {"hierarchy": hierarchy, "seen": seen, "target": target}
@@ -295,7 +321,7 @@ class LabelDecisions(Decisions):
             fitted = cls._fitted(probabilities[others], labels[others], never_empty, empty_score, needed, **about)
             for name, decided in fitted.decide_by(probabilities[rows], names).items():
                 sets[name][rows] = decided
-        return {name: target_scores(target, decided, labels, empty_score) for name, decided in sets.items()}
+        return sets
 
     @classmethod
     def fit_threshold(
@@ -331,7 +357,7 @@ class LabelDecisions(Decisions):
                 for plain, cut in ((FIXED, 0.5), (THRESHOLD, tuned)):
                     for ending, table in tables.items():
                         crossed[f"{plain}{ending}"][rows] = table[rows, np.searchsorted(DEFAULT_GRID, cut)]
-            decoder = simplest_of_the_best(crossed)
+            decoder = usual_or_better(crossed, usual_decoder(crossed, F1_EXAMPLE), ERRORS)
         numbers.decoder = numbers.named(decoder)
         return numbers
 
@@ -350,7 +376,8 @@ class LabelDecisions(Decisions):
         """The numbers of these decoders, and always the one threshold, which is cheap."""
         threshold, _ = tune_threshold(probabilities, labels, empty_score=empty_score)
         of_sets = seen is not None and not {SEEN, SEEN_F1}.isdisjoint(needed)
-        calibrates = of_sets or any(name.startswith("calibrated") for name in needed)
+        by_label = "thresholds" in needed and target == F1_MACRO
+        calibrates = of_sets or by_label or any(name.startswith("calibrated") for name in needed)
         calibration = platt_scaling(probabilities, labels) if calibrates else None
         power, share = 1.0, 0.0
         if of_sets and calibration is not None and seen is not None:
@@ -359,7 +386,9 @@ class LabelDecisions(Decisions):
                 p = rescaled(np.asarray(probabilities)[rows], *calibration)
                 power, share = seen.likeliest_numbers(p, gold[rows])
         thresholds = None
-        if "thresholds" in needed:
+        if by_label and calibration is not None:
+            thresholds = thresholds_of_label_f1(probabilities, *calibration).tolist()
+        elif "thresholds" in needed:
             per_label, _ = tune_thresholds_per_label(probabilities, labels, threshold, empty_score=empty_score)
             thresholds = per_label.tolist()
         return cls(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...metrics.masks import mask_ious
 from ...metrics.multilabel import DEFAULT_GRID, best_threshold
-from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, simplest_of_the_best
+from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better
 
 
 @dataclass
@@ -85,7 +85,7 @@ class MaskDecisions(Decisions):
             for others, rows in folds(ious.shape[1]):
                 fitted = best_threshold(ious[:, others if len(others) else rows].mean(1))[0]
                 scores[THRESHOLD][rows] = ious[int(np.flatnonzero(DEFAULT_GRID == fitted)[0]), rows]
-            decoder = simplest_of_the_best(scores)
+            decoder = usual_or_better(scores, FIXED)
         numbers.decoder = numbers.named(decoder)
         return numbers
 

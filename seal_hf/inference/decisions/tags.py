@@ -10,7 +10,7 @@ import numpy as np
 
 from ...metrics.tags import Tags, span_counts, token_counts
 from ...metrics.trees import bracket_counts
-from .base import Decisions, checked, ratio_scores, simplest_of_the_best
+from .base import Decisions, checked, ratio_scores, usual_or_better
 
 
 @dataclass
@@ -54,7 +54,7 @@ class TagDecisions(Decisions):
         rows.
 
         Args:
-            predicted: N tag sequences by each decoder, simplest first.
+            predicted: N tag sequences by each decoder, the usual one first.
             gold: N tag sequences.
             kind: as in `tag_metrics`.
             decoder: used instead of the choice.
@@ -65,7 +65,8 @@ class TagDecisions(Decisions):
         """
         numbers = cls(decoder=next(iter(predicted)), offered=tuple(predicted))
         if decoder is None:
-            decoder = simplest_of_the_best({name: _scores(tags, gold, kind, pos) for name, tags in predicted.items()})
+            scores = {name: _scores(tags, gold, kind, pos) for name, tags in predicted.items()}
+            decoder = usual_or_better(scores, numbers.decoder)
         return replace(numbers, decoder=numbers.named(decoder))
 
 

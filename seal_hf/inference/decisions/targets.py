@@ -29,14 +29,14 @@ def _macro_f1(decided: np.ndarray, gold: np.ndarray, empty_score: float) -> np.n
     return np.sum(np.fromiter(scores, dtype=(np.float64, len(gold))), axis=0) / gold.shape[1]
 
 
-F1_EXAMPLE, JACCARD = "f1_example", "jaccard"
+F1_EXAMPLE, F1_MACRO, EXACT_MATCH, JACCARD = "f1_example", "f1_macro", "exact_match", "jaccard"
 # name of a figure -> (decided, gold: (N, L) bool, score of an empty set where none is gold) -> (N,)
 TARGETS: dict[str, Callable[[np.ndarray, np.ndarray, float], np.ndarray]] = {
     F1_EXAMPLE: example_f1,
     JACCARD: _jaccard,
-    "exact_match": _exact_match,
+    EXACT_MATCH: _exact_match,
     "f1_micro": _micro_f1,
-    "f1_macro": _macro_f1,
+    F1_MACRO: _macro_f1,
 }
 
 
