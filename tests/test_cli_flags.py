@@ -143,6 +143,9 @@ def test_flags_of_an_energy_network_on_its_own(method, words, message):
         check_flags(args, words.split(), "multi_label")
 
 
+EPOCHS = {"eval_strategy": "epoch", "metric_for_best_model": "f1_example"}
+
+
 @pytest.mark.parametrize(
     "words, changes, message",
     [
@@ -170,6 +173,31 @@ def test_flags_of_an_energy_network_on_its_own(method, words, message):
 )
 def test_flags_of_nets_that_other_flags_make_idle(words, changes, message):
     arguments = mlc.PROGRAM.parse(["--output_dir", "o", *words.split()], {"loss_net_encoder": "shared", **changes})
+    parts = (words.split(), "multi_label", arguments.data, arguments.nets)
+    if message is None:
+        return check_flags(arguments.training, *parts)
+    with pytest.raises(ValueError, match=message):
+        check_flags(arguments.training, *parts)
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("--save_steps 5", "`save_steps` is read only with save_strategy steps, but save_strategy is 'epoch'"),
+        ("--save_steps 5 --save_strategy steps --load_best_model_at_end false", None),
+        ("--eval_steps 5", "`eval_steps` is read only with eval_strategy steps, but eval_strategy is 'epoch'"),
+        ("--eval_strategy no --metric_for_best_model f1 --patience 0", "`metric_for_best_model` is read only with"),
+        ("--warmup_steps 3 --lr_scheduler_type constant", "`warmup_steps` is read only with lr_scheduler_type linear"),
+        ("--warmup_steps 3", None),
+        ("--fsdp_config {}", "`fsdp_config` is read only with fsdp, but fsdp is"),
+        ("--hub_model_id a/b", "`hub_model_id` is read only with push_to_hub, but push_to_hub is False"),
+        ("--project p", "`project` is read only with report_to trackio, but report_to is"),
+        ('--gradient_checkpointing_kwargs {"use_reentrant":false}', "read only with gradient_checkpointing"),
+        ('--gradient_checkpointing true --gradient_checkpointing_kwargs {"use_reentrant":false}', None),
+    ],
+)
+def test_flags_of_the_trainer_that_other_flags_make_idle(words, message):
+    arguments = mlc.PROGRAM.parse(["--output_dir", "o", *words.split()], {"save_strategy": "epoch", **EPOCHS})
     parts = (words.split(), "multi_label", arguments.data, arguments.nets)
     if message is None:
         return check_flags(arguments.training, *parts)

@@ -8,10 +8,11 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from fake_hub import FakeHub, Repo
 
-from seal_hf.data import DataError, kind_of, load_multilabel
+from seal_hf.data import DataError, kind_of, load_masks, load_multilabel, load_tags, load_trees
 
 SPLITS = ("train", "validation", "test")
 TABLES = {".csv": ",", ".tsv": "\t"}
@@ -321,6 +322,25 @@ def test_a_bad_folder_is_one_clear_error(tmp_path, files, words):
 
 
 # Names
+
+
+def test_a_folder_of_named_sets_that_is_not_read_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "text,labels\n" + "".join(f"a{i},{'xy'[i % 2]}\n" for i in range(30))
+    for folder in (tmp_path / "all" / "mlc" / "set", tmp_path / "other"):
+        folder.mkdir(parents=True)
+        (folder / "train.csv").write_text(rows)
+    assert load_multilabel("set", data_dir="all").name == "set"
+    assert load_multilabel("other", data_dir=".").name == "other"
+    frame = pd.DataFrame({"text": ["a", "b"], "labels": [["x"], ["y"]]})
+    found = {None: "digits is embedded", "digit_images": "digit_images is embedded", "a/b": "a/b is a Hub id"}
+    found |= {"other": "other is a path", "other/train.csv": "other/train.csv is a path"}
+    for given, what in (*found.items(), (frame, "a table is given")):
+        with pytest.raises(DataError, match=f"`data_dir` is 'all', a folder of named data sets, but {what}. Leave it"):
+            load_multilabel(given, data_dir="all")
+    for load, name in ((load_tags, "toy_tags"), (load_trees, "toy_trees"), (load_masks, "digits")):
+        with pytest.raises(DataError, match=f"`data_dir` is 'all', .*, but {name} is embedded"):
+            load(None, data_dir="all")
 
 
 def test_an_unknown_name_says_what_was_tried(tmp_path, monkeypatch):

@@ -171,6 +171,7 @@ def test_too_little_memory_ends_a_program_with_a_line(library, monkeypatch, caps
         OSError(errno.ENOMEM, "Cannot allocate memory"),
         RuntimeError("unable to allocate shared memory(shm) for file </torch_1>: Success (0)"),
         RuntimeError("DataLoader worker (pid 12) is killed by signal: Killed. "),
+        ImportError("/a/b.so: failed to map segment from shared object"),
     ],
 )
 def test_other_errors_of_little_memory(error):
@@ -184,6 +185,7 @@ def test_other_errors_of_little_memory(error):
         ValueError("file too large: expected at most 1 GiB"),
         OSError(errno.ENOENT, "No such file or directory", "x"),
         KeyError("disk is full"),
+        ImportError("/a/b.so: failed to map segment from shared object: Operation not permitted"),
     ],
 )
 def test_other_errors_are_no_faults_of_the_machine(error):

@@ -39,7 +39,7 @@ class Case:
             well, or None if it must be refused.
         command: the words after `seal-hf`; or a function in its place, which is run as a program is.
         names: the message must contain one of these: a file, field or flag.
-        accept: like what `prepare` returns, for a case whose files do not decide it.
+        ends: an exit status with which the command may also end, without an error of its own, and why.
         check: a further look at what an accepted command has left; returns a fault, or None.
         memory: address space in bytes; 0: `prepare` has set the limit. seconds: the time limit.
     """
@@ -49,6 +49,7 @@ class Case:
     prepare: Callable[[random.Random], str | None]
     command: list[str] | Callable[[], object]
     names: tuple[str, ...] = ()
+    ends: tuple[int, str] | None = None
     check: Callable[[], str | None] | None = None
     memory: int = 6 << 30
     seconds: float = 60
@@ -188,6 +189,8 @@ def outcome(case: Case, folder: Path, status: int, seconds: float) -> Outcome:
         if found["fault"] or found["legal"] is None:
             return judged(SILENT, found["fault"] or "nothing said")
         return judged(LEGAL, found["legal"])
+    if case.ends is not None and status == case.ends[0] and (not last or "terminated by SIGTERM" in last):
+        return judged(LEGAL, case.ends[1])
     if not last or len(last) > LONGEST:
         return judged(UNCLEAR, f"status {status}: {last}")
     if case.names and not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", last) for name in case.names):

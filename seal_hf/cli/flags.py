@@ -8,7 +8,10 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from inspect import signature
 from typing import Any
+
+from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
 
 from ..adapters import LIBRARIES
 from ..energy_losses import ENERGY_LOSSES
@@ -33,11 +36,29 @@ OUTPUTS = {  # flags of some kinds of output -> the kinds
     "sparse_labels_from relaxed_mass relaxed_width pos_weight label_weight freeze_encoder target": (LABELS,),
 }
 Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> the values with which the flag is read
-ANY: list[str] = []  # in place of these values: every one but None
-NEEDED: Readers = {  # of data and nets
+ANY: list[str] = []  # in place of these values: every one but None, False, and empty ones
+WARMED = [
+    kind.value
+    for kind, build in TYPE_TO_SCHEDULER_FUNCTION.items()
+    if "num_warmup_steps" in signature(build).parameters
+]
+OF_NEEDED: dict[str, dict[str, list[str]]] = {  # flags -> as in `Readers`
+    # of data and nets
     "train_subset": {"max_train_rows": ANY},
-    **dict.fromkeys(("adapter_rank", "adapter_targets"), {"adapter": ANY, "loss_net_encoder": list(LIBRARIES)}),
+    "adapter_rank adapter_targets": {"adapter": ANY, "loss_net_encoder": list(LIBRARIES)},
+    # of the Trainer
+    "eval_steps": {"eval_strategy": ["steps"]},
+    "eval_delay metric_for_best_model greater_is_better": {"eval_strategy": ["steps", "epoch"]},
+    "save_steps": {"save_strategy": ["steps"]},
+    "save_total_limit save_only_model": {"save_strategy": ["steps", "epoch", "best"]},
+    "warmup_steps warmup_ratio": {"lr_scheduler_type": WARMED},
+    "fsdp_config": {"fsdp": ANY},
+    "gradient_checkpointing_kwargs": {"gradient_checkpointing": ANY},
+    "liger_kernel_config": {"use_liger_kernel": ANY},
+    "hub_model_id hub_strategy hub_private_repo hub_always_push hub_revision": {"push_to_hub": ANY},
+    "project trackio_space_id trackio_bucket_id trackio_static_space_id": {"report_to": ["trackio"]},
 }
+NEEDED: Readers = {name: switches for names, switches in OF_NEEDED.items() for name in names.split()}
 
 
 def check_flags(
@@ -70,13 +91,20 @@ def check_flags(
     for name, switches in {**read_by, **NEEDED}.items():
         if name in given and not any(_reads(values.get(switch), read) for switch, read in switches.items()):
             read = " or with ".join(f"{switch} {' or '.join(read)}".strip() for switch, read in switches.items())
-            found = " and ".join(f"{switch} is {values.get(switch)!r}" for switch in switches)
+            found = " and ".join(f"{switch} is {_plain(values.get(switch))!r}" for switch in switches)
             give = " or ".join(f"--{switch}" for switch in switches)
             raise ValueError(f"`{name}` is read only with {read}, but {found}. Leave it out, or give {give}.")
 
 
 def _reads(value: Any, read: Sequence[str]) -> bool:
-    return value is not None if read == ANY else value in read
+    if read == ANY:
+        return bool(value)
+    return any(each in read for each in value) if isinstance(value, list) else value in read
+
+
+def _plain(value: Any) -> Any:
+    """The text of a choice of the Trainer, such as `no`; other values as they are."""
+    return getattr(value, "value", value)
 
 
 def readers(args: SealTrainingArguments | EnergyTrainingArguments) -> Readers:

@@ -71,9 +71,11 @@ def check_new(output: Path | None, overwrite: bool, source: str | None = None) -
 
     Raises:
         ValueError: the output exists and may not be replaced, it is the input, no file can be written there, or there
-            is no output and the standard output is closed.
+            is no output and the standard output is closed or `overwrite` is given.
     """
     if output is None:
+        if overwrite:
+            raise ValueError("`overwrite` is true, but no `output` is named that it could replace. Leave it out.")
         if sys.stdout is None:
             raise ValueError("`output` is missing, and the standard output is closed. Name a file.")
         return

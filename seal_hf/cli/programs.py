@@ -150,11 +150,12 @@ def _quiet_threads() -> Iterator[None]:
 
 
 def _say(line: str, once: bool = False) -> None:
-    """Print how the program ends; with `once`, in the first of a launcher's processes alone."""
+    """Print how the program ends, in a line of its own; with `once`, in the first of a launcher's processes alone."""
     if once and not is_first_process():
         return
+    start = "\n" if getattr(sys.stderr, "in_a_line", False) else ""
     with suppress(OSError):  # the terminal may have been closed
-        print(f"{program_name()}: {line}", file=sys.stderr, flush=True)
+        print(f"{start}{program_name()}: {line}", file=sys.stderr, flush=True)
     _write_out(sys.stderr)
 
 

@@ -130,7 +130,7 @@ def load_multilabel(
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
     name = "digits" if dataset is None else dataset if isinstance(dataset, str) else "the table"
     embedded = isinstance(dataset, str | None) and name in EMBEDDED
-    path = _find(dataset, data_dir) if isinstance(dataset, str) and not embedded else None
+    path = _find(dataset, data_dir)
     arff = path is not None and is_arff(path)
     if arff and path is not None and path.is_dir():
         check_one_kind(path, ".arff")
@@ -234,6 +234,6 @@ def kind_of(
     return "text" if image_column_of(features, {}, image_column, text_column) is None else "images"
 
 
-def _find(dataset: str, data_dir: str | None) -> Path | None:
-    """The path of a data set, or None for a Hub id."""
-    return find_data(dataset, data_dir, (".arff", *SUFFIXES, ".parquet"), "digits")
+def _find(dataset: Any, data_dir: str | None) -> Path | None:
+    """The path of a data set; None if it has none."""
+    return find_data(dataset, data_dir, (".arff", *SUFFIXES, ".parquet"), list(EMBEDDED))

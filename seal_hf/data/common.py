@@ -14,7 +14,7 @@ import pyarrow as pa
 from datasets import Dataset, concatenate_datasets
 
 from ..structures.hierarchy import Hierarchy
-from ..utils.messages import did_you_mean, few
+from ..utils.messages import brief, did_you_mean, few
 from .hygiene import keys_of, repeat_notes
 
 IMAGE = "image"  # column of images
@@ -140,16 +140,37 @@ def check_labels_differ(data: MultiLabelData) -> None:
         )
 
 
-def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embedded: str | None = None) -> Path | None:
-    """The path of a data set given as a file, a folder, or a name under `data_dir`; None for a Hub id.
+def find_data(dataset: Any, data_dir: str | None, suffixes: Sequence[str], embedded: Sequence[str] = ()) -> Path | None:
+    """The path of a data set given as a file, a folder, or a name under `data_dir`; None for one that is embedded, a
+    Hub id, or a table in memory.
 
     Args:
+        dataset: what was given; None for the first embedded one.
         suffixes: endings of files that can be read; empty for any.
-        embedded: name of the embedded data set, for the message; None if there is none.
+        embedded: names of the embedded data sets.
 
     Raises:
-        DataError: the file, folder or name does not exist, or files of its type cannot be read.
+        DataError: the file, folder or name does not exist, files of its type cannot be read, or `data_dir` is given
+            and not read.
     """
+    found = _found(dataset, data_dir, suffixes, embedded)
+    if data_dir is None or (found is not None and found in (Path(data_dir, dataset), *Path(data_dir).glob("*/*"))):
+        return found
+    if dataset is None or (isinstance(dataset, str) and dataset in embedded):
+        what = f"{dataset or embedded[0]} is embedded"
+    elif isinstance(dataset, str):
+        what = f"{dataset} is {'a Hub id' if found is None else 'a path'}"
+    else:
+        what = "a table is given"
+    raise DataError(
+        f"`data_dir` is {brief(data_dir)}, a folder of named data sets, but {what}. Leave it out, or give --dataset "
+        "NAME."
+    )
+
+
+def _found(dataset: Any, data_dir: str | None, suffixes: Sequence[str], embedded: Sequence[str]) -> Path | None:
+    if dataset is None or not isinstance(dataset, str) or dataset in embedded:
+        return None
     if not dataset:
         raise DataError("The name of the data set is empty. Give a path, a name or a Hub id; is a variable unset?")
     path = Path(dataset)
@@ -166,8 +187,8 @@ def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embed
     if is_name or path.suffix.lower() in suffixes or dataset.count("/") != 1 or dataset.startswith((".", "/")):
         looked = f"{data_dir} and its folders" if data_dir else "no data_dir was given (--data_dir or SEAL_HF_DATA)"
         names = [folder.name for folder in Path(data_dir or ".").glob("*/*") if data_dir and folder.is_dir()]
-        hint = did_you_mean(dataset, [*names, embedded] if embedded else names)
-        other = f", or leave --dataset out for the embedded {embedded}" if embedded else ""
+        hint = did_you_mean(dataset, [*names, *embedded[:1]])
+        other = f", or leave --dataset out for the embedded {embedded[0]}" if embedded else ""
         raise DataError(
             f"Data set {dataset!r} not found: no such folder or file; as a name: {looked}; and not a Hub id "
             f"(owner/name).{hint} Give a path{other}."

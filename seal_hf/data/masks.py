@@ -154,7 +154,7 @@ def _read(
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
     name = "digits" if dataset is None else dataset
     embedded = isinstance(name, str) and name in EMBEDDED
-    path = find_data(name, data_dir, (".npz", ".parquet"), "digits") if isinstance(name, str) and not embedded else None
+    path = find_data(dataset, data_dir, (".npz", ".parquet"), list(EMBEDDED))
     if embedded or (path is not None and not is_stored(path)):
         for option, column in zip(("image_column", "mask_column"), columns, strict=True):
             if column is not None:

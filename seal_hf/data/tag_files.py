@@ -45,7 +45,7 @@ def read_splits(
 ) -> tuple[str, str, dict[str, Rows]]:
     """The name of a data set, its description for messages, and its splits."""
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
-    path = find_data(dataset, data_dir, (), None if reading.roles else "toy_tags") if isinstance(dataset, str) else None
+    path = find_data(dataset, data_dir, (), () if reading.roles else ("toy_tags",))
     if path is None or is_stored(path):
         tables = stored(path) if path else from_hub(dataset) if isinstance(dataset, str) else in_memory(dataset)
     else:

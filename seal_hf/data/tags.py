@@ -22,7 +22,7 @@ from datasets import Dataset, concatenate_datasets
 from ..structures.tag_schemes import SCHEMES, convert, scheme_of, split_tag
 from ..utils.messages import did_you_mean, few
 from .columns import ORIGINS, Rows, take
-from .common import SPLITS, DataError, Origins, check_splits
+from .common import SPLITS, DataError, Origins, check_splits, find_data
 from .hygiene import repeat_notes
 from .tables import PREDICATE
 from .tag_files import Reading, read_splits
@@ -120,6 +120,7 @@ def load_tags(
     check_options(scheme, max_train_rows, train_subset, max_validation_rows, num_labelled)
     notes: list[str] = []
     if dataset is None or (isinstance(dataset, str) and dataset == "toy_tags"):
+        find_data(dataset, data_dir, (), ("toy_tags",))
         for option, given in (("word_column", str(word_column) != "0"), ("tag_column", str(tag_column) != "-1")):
             if given and (option == "tag_column" or unlabelled is None):
                 raise DataError(

@@ -65,12 +65,12 @@ def load_trees(
     """
     check_options("plain", max_train_rows, train_subset, None)
     notes: list[str] = []
+    path = find_data(None if dataset is None else str(dataset), data_dir, (), ("toy_trees",))
     if dataset in (None, "toy_trees"):
         name = source = "toy_trees"
         splits = {split: _embedded(split, trees) for split, trees in toy_trees(seed).items()}
     else:
         source = str(dataset)
-        path = find_data(source, data_dir, (), "toy_trees")
         if path is None:
             raise DataError(f"{source}: no such file or folder, and trees are not read from the Hub. Give a file.")
         name, files = path.stem, list(tree_files(path))

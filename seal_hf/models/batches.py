@@ -126,7 +126,7 @@ def image_batches(
         )
     scaling = {"mean": 0.0, "std": 1.0, "flip_channels": False} | pixel_scaling(processor)
     mean, std = (torch.as_tensor(scaling[name], dtype=torch.float32).view(-1, 1, 1) for name in ("mean", "std"))
-    size = dict(processor.size) if getattr(processor, "do_resize", False) else None
+    size = dict(getattr(processor, "size", None) or {}) if getattr(processor, "do_resize", False) else None
     if size is not None and not all(type(size.get(side)) is int and size[side] > 0 for side in ("height", "width")):
         raise DataError(
             f"The image processor resizes by {size}; expected a height and a width, so that masks can be resized "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..spaces.pixels import COHERENCE
 from ..task_losses.labels import TASK_LOSSES
 from ..task_losses.masks import MASK_TASK_LOSSES, PIXEL_LOSSES
 from ..task_losses.tags import TAG_TASK_LOSSES
+from ..utils.messages import brief
 from ..utils.options import check_value
 from .argument_checks import CROSS_ENTROPY as CROSS_ENTROPY
 from .argument_checks import check_coherence, check_hypergradient, check_weight
@@ -362,6 +364,10 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             check_value(name, getattr(self, name), least=least, whole=name in whole)
         for loss in (*ENERGY_LOSSES.values(), *TASK_LOSSES.values(), *TAG_TASK_LOSSES.values()):
             loss.check_values(self)
+        if self.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.license):
+            raise ValueError(
+                f"`license` is {brief(self.license)}; it must be an id as on the Hub, such as apache-2.0, or other."
+            )
         check_coherence(self)
         check_weight(self)
         if self.loss_net_warmup_steps > 0 and self.loss_net_lr_scheduler_type == "constant":

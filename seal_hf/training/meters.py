@@ -96,10 +96,11 @@ class Meters:
             step, phase = min(zip(first, phases, strict=True))  # in a step, the loss-net's phase comes first
             if step != float("inf"):
                 remedy = REMEDIES.get(phase, "`learning_rate`")
+                begun = " at the weights and settings that the run began with," if step == 0 else ""
                 raise NonFiniteLossError(
                     f"The loss of the {phase} phase is NaN or infinite, first at step {int(step) + 1}. "
-                    "Training stopped; checkpoints written before are untouched. Look at the data of that step, "
-                    f"or lower {remedy}."
+                    "Training stopped; checkpoints written before are untouched. Look at the data of that step,"
+                    f"{begun} or lower {remedy}."
                 )
         for name, net in (nets or {}).items():
             trained = [_own_part(p) for p in net.parameters() if p.requires_grad] if net is not None else []

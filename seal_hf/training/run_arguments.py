@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from dataclasses import dataclass, field, fields
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from accelerate.utils import DynamoBackend
-from transformers import SchedulerType, TrainingArguments
+from transformers import SchedulerType, Trainer, TrainingArguments
 from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
 from transformers.trainer_pt_utils import AcceleratorConfig
 
@@ -20,9 +21,9 @@ from ..utils.recorded import recorded, remember
 
 LIMITS: dict[str, dict[str, Any]] = {  # of the Trainer's own arguments; transformers checks some others
     "learning_rate weight_decay adam_epsilon max_grad_norm num_train_epochs logging_steps eval_steps eval_delay "
-    "save_total_limit dataloader_num_workers neftune_noise_alpha": {"least": 0},
-    "per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps eval_accumulation_steps "
-    "dataloader_prefetch_factor ddp_bucket_cap_mb ddp_timeout": {"least": 1},
+    "dataloader_num_workers neftune_noise_alpha": {"least": 0},
+    "save_total_limit per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps "
+    "eval_accumulation_steps dataloader_prefetch_factor ddp_bucket_cap_mb ddp_timeout": {"least": 1},
     "seed data_seed": {"least": 0, "most": 2**32 - 1, "whole": True},  # as numpy takes them
     "adam_beta1 adam_beta2": {"least": 0, "below": 1},
     "save_steps": {"above": 0},
@@ -80,6 +81,7 @@ class GuardedArguments(TrainingArguments):
             check_value("torch_compile_mode", self.torch_compile_mode, list_mode_options())
         super().__post_init__()
         remember(vars(self))
+        _check_optim_args(self)
         build: Any = TYPE_TO_SCHEDULER_FUNCTION[SchedulerType(self.lr_scheduler_type)]
         takes = inspect.signature(build).parameters
         unknown = [key for key in self.lr_scheduler_kwargs or {} if key not in takes]
@@ -88,6 +90,29 @@ class GuardedArguments(TrainingArguments):
             raise ValueError(
                 f"`lr_scheduler_kwargs` has {unknown[0]!r}, which the schedule {schedule!r} does not take."
             )
+
+
+def _check_optim_args(args: TrainingArguments) -> None:
+    """Raises ValueError for a key of `optim_args` that changes nothing, whatever its value."""
+    pairs = [part.split("=") for part in (args.optim_args or "").split(",") if part]
+    for key, value in pairs:
+        others = [f"{name}={given}" for name, given in pairs if name != key]
+        found = {_optimizer(args, [*others, *own]) for own in ([], *([f"{key}={each}"] for each in (value, 0, 1)))}
+        if len(found) == 1 and None not in found:
+            optim = getattr(args.optim, "value", args.optim)
+            raise ValueError(
+                f"`optim_args` has {brief(key)}, which the optimizer {optim!r} does not read. Leave it out."
+            )
+
+
+def _optimizer(args: TrainingArguments, pairs: list[str]) -> str | None:
+    """What the Trainer builds with these pairs as `optim_args`; None if it refuses them."""
+    given = copy.copy(args)
+    given.optim_args = ",".join(pairs)
+    try:
+        return repr(Trainer.get_optimizer_cls_and_kwargs(given))
+    except Exception:  # it reads the key; or it says itself why it cannot build the optimizer
+        return None
 
 
 def _check_json(name: str, text: str) -> None:

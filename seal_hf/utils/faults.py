@@ -22,7 +22,8 @@ OF_LITTLE_MEMORY = re.compile(  # PyTorch on CPUs and GPUs; C++; the system; chi
     r"can't allocate memory|cannot allocate memory|not enough memory|out of memory|bad_alloc|ALLOC_FAILED"
     r"|unable to allocate|size calculation overflowed"
     r"|worker \(pid\(?s?\)? [\d, ]+\) (is killed by signal: (Killed|Bus error)|exited unexpectedly)"
-    r"|subprocesses has abruptly died|process pool was terminated abruptly|shared memory",
+    r"|subprocesses has abruptly died|process pool was terminated abruptly|shared memory"
+    r"|failed to map segment from shared object(?!: (operation|permission))",  # a library that is loaded
     re.IGNORECASE,
 )
 OF_THE_PLACE = re.compile(
@@ -118,7 +119,7 @@ def _little_memory(error: BaseException) -> BaseException | None:
     for each in _chain(error):
         if isinstance(each, MemoryError) or (isinstance(each, OSError) and each.errno == errno.ENOMEM):
             return each
-        if isinstance(each, RuntimeError) and OF_LITTLE_MEMORY.search(str(each)):
+        if isinstance(each, (RuntimeError, ImportError)) and OF_LITTLE_MEMORY.search(str(each)):
             return each
     return None
 

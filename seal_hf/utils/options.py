@@ -147,6 +147,7 @@ def _shown(limit: float) -> str:
 
 
 FOLDERS = ("output_dir", "data_dir", "loss_net_feature_cache")  # arguments that name a folder
+READ_AS_THEY_ARE = ("model", "input", "output", "folder", "rules")  # names of files and folders that nothing records
 MOST = 2**31 - 1  # of whole numbers without another limit; no run counts that far, and C reads larger ones wrongly
 
 
@@ -159,8 +160,8 @@ def check_arguments(source: Any, limits: Mapping[str, Mapping[str, Any]]) -> Non
 def check_given(given: Mapping[str, Any], usual: Mapping[str, Any], limits: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise ValueError for a value that no argument may have, or that is outside its own limits.
 
-    A text is not empty, unless that is its default, and has no NUL. A number is finite. A whole number lies within
-    ±(2³¹ - 1), unless its limits say otherwise. A folder is no file.
+    A text is not empty, unless that is its default. It has no NUL, and is UTF-8 if runs record it. A number is finite.
+    A whole number lies within ±(2³¹ - 1), unless its limits say otherwise. A folder is no file.
 
     Args:
         given: argument -> its value, or a list of values.
@@ -181,6 +182,8 @@ def check_given(given: Mapping[str, Any], usual: Mapping[str, Any], limits: Mapp
 def _check_text(name: str, text: str, default: Any) -> None:
     if "\0" in text:
         raise ValueError(f"`{name}` holds the character NUL, which no name or path has. Leave the character out.")
+    if name not in READ_AS_THEY_ARE and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError(f"`{name}` is {brief(text)}, which is no UTF-8, so it cannot be recorded. Rename it.")
     if not text.strip() and text != default:
         raise ValueError(f"`{name}` is empty. Give a value, or leave it out; is a variable unset?")
     if name in FOLDERS and os.path.isfile(text):

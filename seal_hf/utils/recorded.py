@@ -124,14 +124,19 @@ class Changed:
 
     Args:
         change: text -> what is written of it.
+
+    Attributes:
+        in_a_line: True if what was written last, such as a progress bar, ended no line.
     """
 
     def __init__(self, stream: Any, change: Callable[[str], str]):
         self._stream, self._change = stream, change
+        self.in_a_line = False
 
     def write(self, text: str) -> int:
         """Write a text; returns its length, as a stream does."""
         self._stream.write(self._change(text))
+        self.in_a_line = not text.endswith(("\n", "\r")) if text else self.in_a_line
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
