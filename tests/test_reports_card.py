@@ -351,6 +351,7 @@ def test_rows_versions_and_limits():
         versions={"torch": "2.9.0", "peft": "0.18"},
         inputs={"max_length": 64},
         unseen_labels=["politics"],
+        missed_labels={"sport": 12},
         best_epoch=True,
         license="apache-2.0",
     )
@@ -362,6 +363,7 @@ def test_rows_versions_and_limits():
     said = section(text, "Limits")
     assert "trained on 12,345 rows of bibtex." in said and "at 64 tokens" in said
     assert "Labels without a training row: 1 of 2 (politics)." in said
+    assert "Labels with an F1 of 0: 1 of 2 (sport)." in said
     assert "The decisions and the epoch depend on the validation rows:" in said
     assert "The loss-net is not part of this repository." in said
 

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import tiny_run
+from datasets import Dataset
 from tiny_models import tiny_texts, tiny_tokenizer
 from transformers import TrainerState
 from transformers.utils import logging
@@ -13,8 +14,16 @@ from transformers.utils import logging
 from seal_hf import tokenize
 from seal_hf.cli.recipes import parse_recipe
 from seal_hf.cli.train import mlc, segmentation, tagging
+from seal_hf.metrics import label_report
 from seal_hf.training.arguments import SealTrainingArguments
-from seal_hf.training.hints import hint_after, hint_of_collapse, hint_of_one_tag, hints
+from seal_hf.training.hints import (
+    hint_after,
+    hint_of_collapse,
+    hint_of_missed_labels,
+    hint_of_one_tag,
+    hints,
+    missed_labels,
+)
 
 
 @pytest.mark.parametrize(
@@ -138,6 +147,42 @@ def test_a_net_that_says_the_same_of_all_rows_learned_nothing(tmp_path):
         rows * np.nan,
     ):
         assert hint_of_collapse(others, args) is None
+
+
+def test_labels_that_no_gold_row_gets_are_named_with_what_changes_them(tmp_path):
+    names = ["right", "wrong", "never", "rare", "chance", "nowhere", "unknown"]
+    labels, decided = np.zeros((40, 7)), np.zeros((40, 7), dtype=bool)
+    labels[:6, :3], labels[:1, 3], labels[:4, 4], labels[:9, 6] = 1, 1, 1, -1
+    decided[5:7, 0] = decided[6:8, 1] = decided[8, 4:6] = True  # one row of `right` is right; `wrong`, `chance` none
+    missed = missed_labels(decided, labels, names)
+    assert missed == {"wrong": 6, "never": 6, "rare": 1}, "four gold rows of a decided label may be chance"
+    by_label = label_report(decided, labels, names)
+    assert all(by_label[name]["f1"] == 0 and by_label[name]["support"] == rows for name, rows in missed.items())
+
+    def said(**options):
+        return hint_of_missed_labels(missed, 7, "test rows", SealTrainingArguments(str(tmp_path), **options))
+
+    found = "3 of 7 labels have an F1 of 0 on test rows: wrong (6 rows), never (6 rows), rare (1 row)."
+    assert said() == (
+        f"{found} Give --target f1_macro, which cuts each label at a threshold of its own, or --pos_weight sqrt, which "
+        "gives rare labels more weight in training."
+    )
+    assert said(target="f1_macro").startswith(f"{found} Give --pos_weight sqrt")
+    assert "sqrt" not in said(pos_weight="balanced") and "sqrt" not in said(task_loss="zlpr")
+    assert "Give --decoder thresholds --target f1_macro," in said(decoder="fixed")
+    assert said(target="f1_macro", task_loss="zlpr") == found
+    assert hint_of_missed_labels({}, 7, "test rows", SealTrainingArguments(str(tmp_path))) is None
+
+
+def test_a_run_names_the_labels_that_it_misses(tmp_path, capsys):
+    table = tmp_path / "rows.parquet"
+    labels = [["often" if n % 7 < 4 else "other", *["blue"] * (n * 7919 % 11 < 3)] for n in range(300)]
+    rows = [{"features": [n % 7, n % 3], "labels": of_row} for n, of_row in enumerate(labels)]
+    Dataset.from_list(rows).to_parquet(table)
+    words = "--loss ce --use_cpu --num_train_epochs 2 --decoder fixed --report_to none".split()
+    mlc.main(["--dataset", str(table), "--output_dir", str(tmp_path / "run"), *words])
+    assert "1 of 3 labels has an F1 of 0 on test rows: blue (" in capsys.readouterr().out
+    assert "- Labels with an F1 of 0: 1 of 3 (blue)." in (tmp_path / "run" / "README.md").read_text()
 
 
 def test_a_program_says_that_its_net_learned_nothing(tmp_path, capsys):

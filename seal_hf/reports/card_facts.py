@@ -46,6 +46,7 @@ def run_card(
     finetuned_from: str | None = None,
     model_name: str | None = None,
     rows: Mapping[str, int] | None = None,
+    missed_labels: Mapping[str, int] | None = None,
     **facts: Any,
 ) -> str:
     """The card of a trainer's current model, from what the trainer knows and what only its user knows.
@@ -56,6 +57,7 @@ def run_card(
         dataset, finetuned_from, model_name: as for `Trainer.create_model_card`. A repo's id replaces `model_name`,
             since the snippet loads it.
         rows: split (`eval` is validation) -> number of rows, beside the trainer's data sets.
+        missed_labels: from [`seal_hf.training.hints.missed_labels`].
         facts: further arguments of `Trainer.create_model_card`: `language`, `license` (default: that of the arguments),
             `tags`, `dataset_tags`; others are ignored, since the trainer knows them.
     """
@@ -77,6 +79,7 @@ def run_card(
         label_names=[names[i] for i in sorted(names)],
         label_columns=_label_columns(trainer.space, shown, [names[i] for i in sorted(names)]),
         unseen_labels=_unseen_labels(trainer.train_dataset, [names[i] for i in sorted(names)], trainer.space),
+        missed_labels=missed_labels or {},
         library_snippet=_library_snippet(model, args.adapter_export, trainer.space),
         inputs=getattr(config, "inputs", None),
         columns=_columns(config),

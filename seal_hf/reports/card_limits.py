@@ -21,6 +21,7 @@ def limits_section(
     rows: Mapping[str, int],
     inputs: Mapping[str, Any],
     unseen_labels: Sequence[str],
+    missed_labels: Sequence[str],
     num_labels: int,
     best_epoch: bool,
     with_loss_net: bool,
@@ -36,6 +37,9 @@ def limits_section(
     if unseen_labels:
         shown = few(unseen_labels, SHOWN_LABELS)
         lines.append(f"Labels without a training row: {len(unseen_labels)} of {num_labels} ({shown}).")
+    if missed_labels:
+        shown = few(missed_labels, SHOWN_LABELS)
+        lines.append(f"Labels with an F1 of 0: {len(missed_labels)} of {num_labels} ({shown}).")
     if tuned := [*["decisions"] * _are_tuned(decisions, chosen), *["epoch"] * best_epoch]:
         verb = "depends" if tuned == ["epoch"] else "depend"
         lines.append(f"The {' and the '.join(tuned)} {verb} on the validation rows: their figures are optimistic.")

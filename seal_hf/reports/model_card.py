@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -44,6 +44,7 @@ def model_card(
     chosen: bool = True,
     label_columns: Mapping[str, Sequence[str]] | None = None,
     unseen_labels: Sequence[str] = (),
+    missed_labels: Iterable[str] = (),
     inputs: Mapping[str, Any] | None = None,
     columns: Sequence[str] = (),
     versions: Mapping[str, str] | None = None,
@@ -79,6 +80,7 @@ def model_card(
         chosen: True if validation chose the decoder, False if the user did.
         label_columns: title -> L cells in Markdown, further columns of the table of labels.
         unseen_labels: labels without a training row.
+        missed_labels: labels that no gold row gets, though rows were judged that have them.
         inputs: as `config.inputs`; `max_length`, in tokens, is where texts were cut; `pairs` means two texts per row;
             `image_size` is the height and width in pixels at which images are read.
         columns: columns that a sentence needs beside its words.
@@ -149,6 +151,7 @@ def model_card(
             rows=rows,
             inputs=inputs,
             unseen_labels=[_escape(name) for name in unseen_labels],
+            missed_labels=[_escape(name) for name in missed_labels],
             num_labels=len(label_names),
             best_epoch=best_epoch,
             with_loss_net=with_loss_net,

@@ -26,10 +26,10 @@ from ..inference.seen_sets import SeenSets
 from ..metrics.multilabel import first_output, label_report, ranking_metrics, sigmoid, threshold_curve
 from ..structures.hierarchy import Hierarchy
 from ..training.decisions import fit_labels, is_fitted_by_batch, store
-from ..training.hints import hint_of_collapse
+from ..training.hints import hint_of_collapse, hint_of_missed_labels, missed_labels
 from ..utils.files import whole_file
 from .by_batch import DecidedCounts, evaluate_by_batch
-from .common import LABEL_REPORT, chosen_line, close_run, figure_rows, results_table, with_hint
+from .common import LABEL_REPORT, SHOWN, chosen_line, close_run, figure_rows, results_table, with_hint
 from .page.label_errors import Judged, row_facts
 from .page.labels import label_facts
 
@@ -264,6 +264,14 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
     def decided_of(split: str) -> np.ndarray:
         return decisions.decide(found.predicted[split][0])
 
+    judged = None
+    if found.predicted:
+        split = "eval" if labels is None else "test"
+        p, gold = found.predicted[split]
+        assert gold is not None, "as predict_multilabel says"
+        judged = Judged(split, p, gold, decided_of(split))
+    missed = {} if judged is None else missed_labels(judged.decided, judged.labels, data.label_names)
+
     def written(folder: Path) -> str:
         table = closing_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
         if probabilities is None:
@@ -282,18 +290,18 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
         said = written(folder)
         if found.predicted:
             said = with_hint(said, hint_of_collapse(found.predicted["eval"][0], trainer.args))
-        judged = None
-        if found.predicted:
-            split = "eval" if labels is None else "test"
-            p, gold = found.predicted[split]
-            assert gold is not None, "as predict_multilabel says"
-            judged = Judged(split, p, gold, decided_of(split))
-        trainer.report_facts["labels"] = label_facts(trainer, data, decisions, found.curve, judged)
+        facts = label_facts(trainer, data, decisions, found.curve, judged)
+        if judged is not None:
+            split = f"{SHOWN.get(judged.split, judged.split)} rows"
+            facts["missed"] = hint_of_missed_labels(missed, len(data.label_names), split, trainer.args)
+            said = with_hint(said, facts["missed"])
+        trainer.report_facts["labels"] = facts
         return said
 
     read = {"text": "new.csv", "images": "new_images"}.get(getattr(data, "kind", ""), "new.arff")
     files = None if card_facts is None else (read, "predictions.csv")
-    return close_run(trainer, metrics, report, card_facts, files=files)
+    facts = None if card_facts is None else {**card_facts, "missed_labels": missed}
+    return close_run(trainer, metrics, report, facts, files=files)
 
 
 def write_predictions(

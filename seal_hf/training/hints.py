@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from transformers import TrainerState, TrainingArguments
 from transformers.utils import logging
 
+from ..inference.decisions.targets import F1_MACRO
+from ..metrics.multilabel import decided_and_gold
+from ..task_losses import TASK_LOSSES
+from ..utils.messages import few
 from .energy_weight import BLIND_SHARE
 
 logger = logging.get_logger(__name__)
 STILL_RISING = 0.02  # gain of the last evaluation, as a share of its figure
+ENOUGH_GOLD = 5  # rows with a label: if none of them is decided so, that is hardly chance
+SHOWN_LABELS = 5  # the most that a hint names
 ALIKE = 0.01  # of the mean probability of a label: within it a net says the same of all rows
 
 
@@ -91,6 +97,38 @@ def hint_of_collapse(probabilities: np.ndarray, args: TrainingArguments) -> str 
     return _learned_nothing(
         f"All {len(probabilities)} validation rows have the same probabilities, to {ALIKE:.0%}", args
     )
+
+
+def missed_labels(decided: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> dict[str, int]:
+    """Labels that no gold row gets, the most frequent first: name -> number of its gold rows. A label that is decided,
+    though only wrongly, counts if it has `ENOUGH_GOLD` gold rows.
+
+    Args:
+        decided, labels: (N, L), 0 or 1; labels -1 or NaN are unknown.
+        names: L names.
+    """
+    sets, gold, _ = decided_and_gold(decided, labels)
+    count = gold.sum(0)
+    missed = ~(sets & gold).any(0) & ((count >= ENOUGH_GOLD) | ((count > 0) & ~sets.any(0)))
+    places = np.flatnonzero(missed)
+    return {names[i]: int(count[i]) for i in places[np.argsort(-count[places], kind="stable")].tolist()}
+
+
+def hint_of_missed_labels(missed: Mapping[str, int], num_labels: int, split: str, args: Any) -> str | None:
+    """The hint for [`missed_labels`] on the rows of a split; None without any. It names the flags that the run has and
+    that were not given."""
+    if not missed:
+        return None
+    flags, decoder = [], getattr(args, "decoder", None)
+    if getattr(args, "target", F1_MACRO) != F1_MACRO or decoder is not None:
+        named = "--decoder thresholds " if decoder is not None else ""
+        flags.append(f"{named}--target f1_macro, which cuts each label at a threshold of its own")
+    weighs = "pos_weight" in getattr(TASK_LOSSES.get(getattr(args, "task_loss", "")), "also_reads", ())
+    if weighs and args.pos_weight is None:
+        flags.append("--pos_weight sqrt, which gives rare labels more weight in training")
+    rows = [f"{name} ({count:,} row{'s' * (count != 1)})" for name, count in missed.items()]
+    found = f"{len(missed)} of {num_labels} labels {'has' if len(missed) == 1 else 'have'} an F1 of 0 on {split}"
+    return f"{found}: {few(rows, SHOWN_LABELS)}. {'Give ' + ', or '.join(flags) + '.' if flags else ''}".rstrip()
 
 
 def hint_of_one_tag(tags: Sequence[Sequence[Any]], args: TrainingArguments) -> str | None:

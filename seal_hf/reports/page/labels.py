@@ -107,7 +107,9 @@ def label_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
     split, by_label, file = SHOWN.get(facts["split"], facts["split"]), facts.get("by_label", {}), folder / LABEL_REPORT
     if not by_label and file.is_file():
         by_label = json_object(file, "Remove it, and train again to write it anew.")
-    return [decisions, _labels_section(by_label, facts["pairs"], split), errors_section(facts["errors"], split)]
+    labels = _labels_section(by_label, facts["pairs"], split)
+    labels.parts[:0] = filter(None, [facts.get("missed")])
+    return [decisions, labels, errors_section(facts["errors"], split)]
 
 
 def _thresholds_plot(facts: Mapping[str, Any], results: Mapping[str, float]) -> Plot:
