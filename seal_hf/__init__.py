@@ -4,12 +4,19 @@ A loss-net is trained beside the task-net and teaches it how labels depend on ea
 task-net runs.
 """
 
+import logging
 import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# bitsandbytes, which peft imports wherever it is installed, warns that a faster kernel for 4-bit weights on CPUs is not
+# installed. Nothing depends on it, and most runs have no such weights.
+logging.getLogger("bitsandbytes.backends.cpu.ops").addFilter(
+    lambda record: "gemm_4bit_forward" not in str(record.msg) or not str(record.msg).startswith("Failed to load")
+)
 
 
 def _runs_the_command() -> bool:

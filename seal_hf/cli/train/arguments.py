@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from transformers import TrainerCallback
 
-from ...models.saved import find_loss_net
-from ...training.arguments import CROSS_ENTROPY
 from ...utils.messages import check_owner, printable
 from ..programs import early_stopping
 
@@ -37,6 +35,10 @@ class RunArguments:
     tune: int = field(
         default=0,
         metadata={"help": "First search rates, dropout and λ1 in this many trials, then train the best; 0: no search."},
+    )
+    log_dicts: bool = field(
+        default=False,
+        metadata={"help": "Print all logged figures too, as the Trainer does; they are in trainer_state.json anyway."},
     )
     report: bool = field(default=True, metadata={"help": "Write report.html, a page on the run (matplotlib)."})
 
@@ -66,12 +68,8 @@ class Arguments(NamedTuple):
 
     @property
     def loss_net(self) -> dict[str, Any]:
-        """Options of `for_data` on the loss-net. A run with cross-entropy trains none, so it says nothing of a fresh
-        one."""
-        name, options = self.nets.model_name_or_path, {"loss_net_encoder": self.training.loss_net_encoder}
-        hub = {} if self.nets.revision is None else {"revision": self.nets.revision}
-        quiet = name is not None and self.training.energy_loss == CROSS_ENTROPY and not _has_loss_net(name, hub)
-        return options | ({"fresh_loss_net": True} if quiet else {})
+        """Options of `for_data` on the loss-net."""
+        return {"loss_net_encoder": self.training.loss_net_encoder}
 
     def origin(self, name: str | None) -> dict[str, Any]:
         """Options of `from_pretrained` for the model `name`, a folder or Hub id: its revision, and whether its own code
@@ -102,11 +100,3 @@ class Arguments(NamedTuple):
 
     def _owner(self, name: str) -> Any:
         return next(part for part in (self.data, self.nets, self.run, self.training) if hasattr(part, name))
-
-
-def _has_loss_net(name: str, hub: dict[str, Any]) -> bool:
-    """True if a loss-net is saved in a folder or repo, or if that cannot be read: its loader says why."""
-    try:
-        return find_loss_net(name, hub) is not None
-    except Exception:  # the Hub raises many kinds
-        return True

@@ -38,6 +38,7 @@ from ..recipes import (
 from ..tuning import Space
 from ..tuning.tune import Tuning
 from .arguments import Arguments
+from .run_log import log_in_lines, what_begins_anew, without_reports
 
 SHARED = {"logging_steps": 0.05}  # of the packaged recipes: twenty lines, and points of the curves in the report
 NO_SETTINGS = (
@@ -174,7 +175,12 @@ class Program:
         if tuning is not None:
             arguments = tuning.best(data)
             set_seed(arguments.training.seed)
-        prepared = self.make_trainer(data, arguments)
+        with without_reports():
+            prepared = self.make_trainer(data, arguments)
+        if (
+            said := what_begins_anew(prepared.trainer, getattr(arguments.nets, "model_name_or_path", None))
+        ) is not None:
+            arguments.say(said)
         facts = run_facts(prepared, data, arguments, words)
         with (
             writing(arguments.training.output_dir, RESUMED),
@@ -187,6 +193,7 @@ class Program:
         """Train, and write the figures of the training. If the arguments ask for it, replace an earlier run in the
         output folder."""
         training = arguments.training
+        log_in_lines(trainer, arguments.run.log_dicts)
         trainer.run_settings = run_settings(data, arguments)
         if training.overwrite_output_dir and training.should_save and (removed := remove_checkpoints(training)):
             arguments.say(f"{training.output_dir}: replaced an earlier run. Removed: {', '.join(removed)}.")
