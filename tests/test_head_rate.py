@@ -7,8 +7,8 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceCl
 
 from seal_hf import SealForMultiLabel, SealTrainer, tokenize
 
-RATE, HEAD = 1e-4, 1e-2
-OPTIONS = dict(learning_rate=RATE, head_learning_rate=HEAD, adam_epsilon=1e-16, weight_decay=0.0, max_grad_norm=0.0)
+RATE, HEAD = 1e-4, 1e-2  # HEAD is the default
+OPTIONS = dict(learning_rate=RATE, adam_epsilon=1e-16, weight_decay=0.0, max_grad_norm=0.0)
 OPTIONS |= dict(max_steps=1, energy_loss="ce")
 
 
@@ -41,18 +41,21 @@ def moved(tmp_path, net, data=None, **options):
     return {name: rate for name, rate in found.items() if rate}
 
 
-def heads(rates, encoder=RATE, head=HEAD):
-    """The names that moved by the head's rate; all others moved by the encoder's."""
+def heads(rates, head=HEAD):
+    """The names that moved by the head's rate or, with a point before them, by a tenth of it. The others moved by the
+    encoder's."""
+    marks = {RATE: None, head / 10: ".", head: ""}
+    found = set()
     for name, rate in rates.items():
-        assert rate in (pytest.approx(encoder, rel=0.02), pytest.approx(head, rel=0.02)), name
-    return {name for name, rate in rates.items() if rate > (encoder * head) ** 0.5}
+        nearest = min(marks, key=lambda one: abs(one / rate - 1))
+        assert rate == pytest.approx(nearest, rel=0.02), name
+        found |= set() if marks[nearest] is None else {marks[nearest] + name}
+    return found
 
 
-FAMILIES = {
-    "bert": {"classifier.weight", "classifier.bias"},
-    "roberta": {f"classifier.{layer}.{kind}" for layer in ("dense", "out_proj") for kind in ("weight", "bias")},
-    "distilbert": {f"{layer}.{kind}" for layer in ("pre_classifier", "classifier") for kind in ("weight", "bias")},
-}
+LAYERS = {"bert": ["classifier"], "roberta": ["classifier.out_proj", ".classifier.dense"]}
+LAYERS |= {"distilbert": ["classifier", ".pre_classifier"]}
+FAMILIES = {kind: {f"{layer}.{part}" for layer in LAYERS[kind] for part in ("weight", "bias")} for kind in LAYERS}
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
@@ -68,13 +71,13 @@ def test_the_fresh_head_of_a_pretrained_encoder_has_its_rate(tmp_path, folder, k
 
 def test_a_pooler_that_was_not_loaded_belongs_to_the_head(tmp_path, folder):
     net = AutoModelForSequenceClassification.from_pretrained(folder("bert", AutoModelForMaskedLM), **LABELLED)
-    pooler = {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}
+    pooler = {".bert.pooler.dense.weight", ".bert.pooler.dense.bias"}
     assert heads(moved(tmp_path, net)) == FAMILIES["bert"] | pooler
 
 
 def test_it_is_for_fresh_heads_beside_an_encoder_that_trains(tmp_path, folder):
     fresh = SealForMultiLabel.from_pretrained(folder("bert"), **LABELLED)
-    assert heads(moved(tmp_path, fresh, head_learning_rate=None)) == set()
+    assert heads(moved(tmp_path, fresh, head_learning_rate=RATE)) == set()
     for net, data in (
         (AutoModelForSequenceClassification.from_pretrained(folder("bert", AutoModelForSequenceClassification)), None),
         (AutoModelForSequenceClassification.from_config(tiny_config("bert")), None),
@@ -91,6 +94,19 @@ def test_it_is_for_fresh_heads_beside_an_encoder_that_trains(tmp_path, folder):
 
 def features():
     return tiny_features(8)
+
+
+def test_the_default_is_for_steps_of_the_size_of_the_rate_and_never_below_the_encoders(tmp_path, folder):
+    def rates(**options):
+        net = SealForMultiLabel.from_pretrained(folder("bert"), **LABELLED)
+        args = tiny_arguments(tmp_path, energy_loss="ce", **{"learning_rate": RATE, **options})
+        groups = SealTrainer(net, args, train_dataset=rows()).create_optimizer().param_groups
+        return {group["lr"] for group in groups}
+
+    assert rates() == {RATE, HEAD}
+    assert rates(head_learning_rate=3e-3) == {RATE, 3e-3}
+    assert rates(learning_rate=2e-2) == {2e-2}
+    assert rates(optim="sgd") == rates(optim="adafactor") == {RATE}
 
 
 @pytest.mark.parametrize("adapter", ["lora", "ia3"])

@@ -13,6 +13,7 @@ from transformers import AutoModel
 
 from seal_hf import SealTrainer, SealTrainingArguments
 from seal_hf.cli.train import energy, mask_energy, mlc, rewards, segmentation, srl, tagging
+from seal_hf.cli.tuning.ranges import FINE_TUNED
 from seal_hf.cli.tuning.tune import Tuning, energy_weights
 
 pytest.importorskip("optuna")
@@ -143,12 +144,12 @@ FEW_STEPS = "--inference_steps 2 --inference_steps_eval 2"
 TEXTS = "--dataset {0}/own.csv --model_name_or_path {0}/bert --label_format multi_hot"
 TAGS = "--max_train_rows 40 --hidden_size 16 --scheme bio"
 KINDS = {
-    "texts": (mlc, TEXTS, {"learning_rate", "energy_weight"}, "f1_example_tuned"),
+    "texts": (mlc, TEXTS, {*FINE_TUNED, "energy_weight"}, "f1_example_tuned"),
     "tags": (tagging, TAGS, {"learning_rate", "energy_weight"}, "accuracy"),
     "roles": (
         srl,
         "--dataset {0}/srl --model_name_or_path {0}/bert --global_size 8 --num_samples 4",
-        {"learning_rate", "energy_weight"},
+        {*FINE_TUNED, "energy_weight"},
         "accuracy",
     ),
     "masks": (
@@ -182,7 +183,7 @@ def test_every_program_searches_what_is_its_own(kind, inputs, tmp_path):
     found, (first, second) = tuning(tmp_path), settings(tmp_path)
     assert searched <= set(first) <= searched | {"energy_weight_balance"} and found["metric"] == metric
     if "energy_weight" in searched:
-        assert second == {"learning_rate": first["learning_rate"], "energy_weight": 0.0}
+        assert second == {name: first[name] for name in searched} | {"energy_weight": 0.0}
     else:
         assert set(second) == searched and second != first
     best = found["trials"][found["best"] - 1]["value"]

@@ -130,12 +130,13 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             `lovasz` (spaces/pixels.py).
         label_correlation_weight (`float`, default 1.0): weight of the pairs in `label_correlation`.
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
-        head_learning_rate (`float`, optional): rate of the task-net's fresh parameters beside a pretrained encoder
-            that is trained: the classifier, and a pooler that was not loaded; with adapters, what `modules_to_save`
-            holds. A saved classifier, a head on a frozen encoder and a net from scratch learn at `learning_rate`, as
-            all do by default.
-        crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`, and 1e-2
-            in `seal-hf train` with a pretrained encoder, whose small rate hardly moves them.
+        head_learning_rate (`float`, optional): rate of a fresh classifier beside a pretrained encoder that is trained;
+            with adapters, of the one that `modules_to_save` holds. Fresh layers below it, such as a pooler that was not
+            loaded, get a tenth, and all at least `learning_rate`. Default: 1e-2 with an optimizer of Adam's kind, whose
+            steps are at most the rate, and `learning_rate` with others. A saved classifier, a head on a frozen encoder
+            and a net from scratch learn at `learning_rate`. To train all at one rate, give that rate here too.
+        crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: that of a fresh classifier beside
+            a pretrained encoder, else `learning_rate`.
 
     Parameters that control tag sequences:
         tag_score (`str`, default `"accuracy"`): s(ŷ, y) of `regression` and of the cost `f1`: soft `accuracy`, or
@@ -270,7 +271,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
     )
     unique_roles_weight: float = field(default=1.0, metadata={"help": "Weight of the constraint of unique_roles."})
     head_learning_rate: float | None = field(
-        default=None, metadata={"help": "Learning rate of a fresh head beside a pretrained encoder that is trained."}
+        default=None,
+        metadata={"help": "Rate of a fresh classifier beside a pretrained encoder; default: 1e-2."},
     )
     crf_learning_rate: float | None = field(default=None, metadata={"help": "Learning rate of the CRF's transitions."})
     tag_score: str = field(default="accuracy", metadata={"help": f"Score of tags: {', '.join(TAG_SCORES)}."})

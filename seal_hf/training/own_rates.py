@@ -18,6 +18,16 @@ from transformers import PreTrainedModel
 from ..utils.modules import without_wrapper
 
 IN_AN_ADAPTER = re.compile(r"\b(modules_to_save\.[^.]+|original_module)\.")  # parts of names that PEFT inserts
+HEAD_RATE = 1e-2  # measured: docs/results/defaults.md
+INNER = 0.1  # of the head's rate, for its layers before the last
+
+
+def head_rate(args: Any) -> float:
+    """The rate of a fresh head's last layer: `head_learning_rate`, or by default `HEAD_RATE` with an optimizer of
+    Adam's kind, and at least `learning_rate`. Other optimizers do not normalise their steps: `learning_rate`."""
+    if args.head_learning_rate is not None:
+        return args.head_learning_rate
+    return max(HEAD_RATE if "adam" in str(args.optim).lower() else 0.0, args.learning_rate)
 
 
 def own_rates(task_net: nn.Module, args: Any, fresh: set[str]) -> Iterator[tuple[list[nn.Parameter], float]]:
@@ -27,15 +37,21 @@ def own_rates(task_net: nn.Module, args: Any, fresh: set[str]) -> Iterator[tuple
         args: [`SealTrainingArguments`].
         fresh: names of the fresh head's parameters, from [`fresh_names`].
     """
-    named = ((IN_AN_ADAPTER.sub("", name), p) for name, p in without_wrapper(task_net).named_parameters())
+    net: Any = without_wrapper(task_net)
+    named = ((IN_AN_ADAPTER.sub("", name), p) for name, p in net.named_parameters())
     trained = {name: parameter for name, parameter in named if parameter.requires_grad}
-    head = [parameter for name, parameter in trained.items() if name in fresh]
-    alone = args.freeze_encoder or len(head) == len(trained)  # then `learning_rate` is the head's
-    if args.head_learning_rate is not None and head and not alone:
-        yield head, args.head_learning_rate
+    head = {name: parameter for name, parameter in trained.items() if name in fresh}
+    beside_an_encoder = head and len(head) < len(trained) and not args.freeze_encoder
+    rate = head_rate(args)
+    if beside_an_encoder:
+        last, inner = [], []
+        for parameter in head.values():
+            (last if parameter.shape[:1] == (net.config.num_labels,) else inner).append(parameter)
+        yield last, rate
+        yield inner, max(INNER * rate, args.learning_rate)
     crf = getattr(task_net, "crf", None)
-    if args.crf_learning_rate is not None and crf is not None:
-        yield list(crf.parameters()), args.crf_learning_rate
+    if crf is not None and (beside_an_encoder or args.crf_learning_rate is not None):
+        yield list(crf.parameters()), rate if args.crf_learning_rate is None else args.crf_learning_rate
 
 
 def fresh_names(task_net: PreTrainedModel, missing: Iterable[str] = ()) -> set[str]:

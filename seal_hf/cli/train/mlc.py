@@ -33,7 +33,7 @@ from ...training.checks import check_was_trained
 from ...training.frozen import FEATURE_FOLDER
 from ...utils.messages import check_owner
 from ...utils.options import check_value
-from ..tuning.ranges import DROPOUT_RANGE, RATE, Space, fine_tuned
+from ..tuning.ranges import DROPOUT_RANGE, FINE_TUNED, RATE, Space
 from .arguments import Arguments, OriginArguments, RunArguments
 from .images import image_rows_of, processor_of
 from .program import Prepared, Program, card_facts, labelled_rows
@@ -140,7 +140,7 @@ def ranges(arguments: Arguments) -> Space:
     """The searched settings: the rates and, for small nets, the dropout. A pretrained encoder keeps its own dropout."""
     nets, kind = arguments.nets, kind_of_run(arguments)
     if kind == "text" or (kind == "images" and nets.model_name_or_path is not None):
-        return {"learning_rate": RATE} if arguments.training.freeze_encoder else fine_tuned(arguments.training)
+        return {"learning_rate": RATE} if arguments.training.freeze_encoder else FINE_TUNED
     return {"learning_rate": RATE} | ({} if nets.dropout is None else {"dropout": DROPOUT_RANGE})
 
 

@@ -20,7 +20,7 @@ from ...spaces import MaskSpace
 from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
-from ..tuning.ranges import RATE, Space, fine_tuned
+from ..tuning.ranges import FINE_TUNED, RATE, Space
 from .arguments import Arguments, OriginArguments, RunArguments
 from .program import Prepared, Program, card_facts, labelled_rows
 
@@ -55,7 +55,7 @@ ARGUMENTS = (MaskDataArguments, ModelArguments, RunArguments, SealTrainingArgume
 
 def ranges(arguments: Arguments) -> Space:
     """The searched settings."""
-    return {"learning_rate": RATE} if arguments.nets.model_name_or_path is None else fine_tuned(arguments.training)
+    return {"learning_rate": RATE} if arguments.nets.model_name_or_path is None else FINE_TUNED
 
 
 def kind(given: Namespace) -> str:

@@ -12,7 +12,7 @@ from ...energies import energies_of
 from ...reports import print_notes
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
-from ..tuning.ranges import fine_tuned
+from ..tuning.ranges import FINE_TUNED
 from .arguments import Arguments, OriginArguments, RunArguments
 from .program import Prepared, Program, labelled_rows
 from .taggers import close, encoder_tagger, has_bilstm, prepared, rows_of_splits
@@ -86,7 +86,7 @@ PROGRAM = Program(
     metric="accuracy",
     recipes={"encoder": "tagging_text"},
     loader=load_srl,
-    ranges=lambda arguments: fine_tuned(arguments.training),
+    ranges=lambda arguments: FINE_TUNED,
     make_trainer=make_trainer,
     close=close,
     settle=settle,

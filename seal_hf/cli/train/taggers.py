@@ -18,7 +18,7 @@ from ...nets.text_windows import most_tokens
 from ...reports import close_tags
 from ...trainer import SealTrainer
 from ...utils.messages import check_owner
-from ..tuning.ranges import CRF_RATE, RATE, Space, fine_tuned
+from ..tuning.ranges import FINE_TUNED, RATE, Space
 from .arguments import Arguments
 from .program import Prepared, card_facts
 from .texts import TOO_LONG
@@ -53,7 +53,7 @@ def kind(given: Namespace) -> str:
 
 def ranges(arguments: Arguments) -> Space:
     """The searched settings: the rates."""
-    return {"learning_rate": RATE} if has_bilstm(arguments.nets) else fine_tuned(arguments.training)
+    return {"learning_rate": RATE} if has_bilstm(arguments.nets) else FINE_TUNED
 
 
 def tagger(
@@ -75,15 +75,13 @@ def tagger(
 def encoder_tagger(
     data: TagSequenceData, arguments: Arguments, options: Sequence[str], cuts: Mapping[str, Any]
 ) -> Tagger:
-    """Nets with a Hugging Face encoder. A CRF gets the rate `CRF_RATE`, unless one is given.
+    """Nets with a Hugging Face encoder.
 
     Args:
         options: names of the nets' arguments that `for_data` takes.
         cuts: options of `tokenize_words`.
     """
-    name, training = arguments.nets.model_name_or_path, arguments.training
-    if training.task_loss == "crf" and training.crf_learning_rate is None:
-        training.crf_learning_rate = CRF_RATE
+    name = arguments.nets.model_name_or_path
     model = SealForTokenClassification.for_data(data, name, **net_options(arguments, options))
     tokenizer = load_tokenizer(name, add_prefix_space=True, **arguments.origin(name))
     most, asked = most_tokens(tokenizer, model.config), cuts.get("max_length")

@@ -107,17 +107,10 @@ Range = Interval | Choice | Group
 Space = Mapping[str, Range]  # key of a setting, or name for groups of settings -> range
 
 RATE, DROPOUT_RANGE = LogUniform(3e-4, 5e-3), Uniform(0.0, 0.8)  # for nets trained from scratch
-CRF_RATE = 1e-2  # of a CRF's transitions, which begin at 0: the rate of a pretrained encoder would leave them there
 TEXT_RATE = LogUniform(2e-5, 3e-4)  # for pretrained encoders; with some hundred steps 2e-4 is far ahead of 5e-5
 HEAD_RATE = LogUniform(1e-3, 3e-2)  # for a fresh head beside a pretrained encoder
+FINE_TUNED = {"learning_rate": TEXT_RATE, "head_learning_rate": HEAD_RATE}
 ENERGY_RATES = {"learning_rate": LogUniform(3e-5, 3e-3), "inference_learning_rate": LogUniform(0.007, 0.5)}
-
-
-def fine_tuned(training: Any) -> Space:
-    """The rates of a pretrained encoder and, where a recipe gives it one of its own, of its fresh head."""
-    return {"learning_rate": TEXT_RATE} | (
-        {} if training.head_learning_rate is None else {"head_learning_rate": HEAD_RATE}
-    )
 
 
 def widened(space: Space, given: Sequence[Settings]) -> dict[str, Range]:

@@ -25,6 +25,7 @@ from transformers.utils import logging as hf_logging
 from ...data.contents import fingerprint
 from ...reports.common import results_table
 from ...training.arguments import CROSS_ENTROPY
+from ...training.own_rates import head_rate
 from ...utils.files import whole_file
 from ...utils.messages import printable
 from ...utils.options import default_of
@@ -83,6 +84,8 @@ class Tuning:
         self.folder, self.goal = Path(training.output_dir), goal_of(training, metric)
         space = dict(ranges(self.arguments))
         first = {name: self.arguments.value(name) for name in space}
+        if "head_learning_rate" in space:
+            first["head_learning_rate"] = head_rate(training)
         if getattr(training, "energy_loss", CROSS_ENTROPY) != CROSS_ENTROPY:
             space[LAMBDA], first[LAMBDA] = energy_weights(training, shares)
         flags = {LAMBDA: ("energy_weight", "energy_weight_balance")}  # setting -> flags with other names that fix it
