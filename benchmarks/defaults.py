@@ -1,5 +1,5 @@
 """Does the default cost a newcomer anything? Cross-entropy beside the default, with no flag but the data; and, to find
-the default rate of texts, cross-entropy at several rates.
+the default rates of a pretrained encoder and of its fresh head, cross-entropy at several rates.
 
     python benchmarks/defaults.py --data_dir path/to/data --encoder path/to/minilm               # sets of the verdict
     python benchmarks/defaults.py --data_dir path/to/data --encoder path/to/minilm --sets find   # to find a rule on
@@ -42,28 +42,29 @@ LABELS = {
 TREES = {"bracket F1": "test_f1"}
 TAGS = {"span F1": "test_f1", "accuracy": "test_accuracy"}
 MASKS = {"IoU tuned": "test_mean_iou_tuned", "IoU at 0.5": "test_mean_iou"}
-CE, RATE = ["--loss", "ce"], "--learning_rate"
+CE, RATE, HEAD_RATE = ["--loss", "ce"], "--learning_rate", "--head_learning_rate"
 RATES = ("5e-5", "1e-4", "2e-4")  # of pretrained encoders of texts
-WAYS = {"ce": CE, "default": [], "default_5e-5": [RATE, "5e-5"]}  # name of a run's loss -> flags beside the data
-WAYS |= {f"ce_{rate}": [*CE, RATE, rate] for rate in RATES}
+WAYS = {"ce": CE, "default": []}  # name of a run's loss -> flags beside the data
+ONE_RATE = {rate: [RATE, rate, HEAD_RATE, rate] for rate in RATES}  # of encoder and fresh head alike
+WAYS |= {f"{way}_{rate}": [*flags, *both] for way, flags in list(WAYS.items()) for rate, both in ONE_RATE.items()}
 SHORT = ["--num_train_epochs", "10"]
 WAYS |= {"ce_10_epochs": [*CE, *SHORT], "default_10_epochs": SHORT}
 HEADS = ("cross-entropy", "default")
 OF_RATES = re.compile(
-    r"(?P<loss>[a-z_]+)_(?P<rate>[\d.e-]+)_head_(?P<head>[\d.e-]+)_(?P<rows>\d+)(_(?P<epochs>\d+)_epochs)?(?P<bf16>_bf16)?"
+    r"(?P<loss>[a-z_]+)_(?P<rate>[\d.e-]+)_head_(?P<head>[\d.e-]+)_(?P<rows>\d+)(_(?P<epochs>\d+)_epochs)?(?P<bf16>_bf16)?(_on_(?P<on>\w+))?"
 )
 
 
 def flags_of(way: str) -> list[str]:
-    """The flags beside the data of one of `WAYS`, or of `LOSS_RATE_head_RATE_ROWS[_N_epochs][_bf16]`: a loss (`default`
-    for that of no flag) with a rate of the encoder, one of the head, a number of training rows, and a precision.
-    ValueError for another name."""
+    """The flags beside the data of one of `WAYS`, or of `LOSS_RATE_head_RATE_ROWS[_N_epochs][_bf16][_on_NAME]`: a loss
+    (`default` for that of no flag) with a rate of the encoder, one of the head, a number of training rows, a precision,
+    and a name for an `--encoder` that is not MiniLM. ValueError for another name."""
     if way in WAYS:
         return WAYS[way]
     if (found := OF_RATES.fullmatch(way)) is None:
-        raise ValueError(f"no way {way!r}; known are {', '.join(WAYS)}, and LOSS_RATE_head_RATE_ROWS[_N_epochs][_bf16]")
+        raise ValueError(f"no way {way!r}; known are {', '.join(WAYS)}, and LOSS_RATE_head_RATE_ROWS...")
     flags = [] if found["loss"] == "default" else ["--loss", found["loss"]]
-    flags += [RATE, found["rate"], "--head_learning_rate", found["head"], "--max_train_rows", found["rows"]]
+    flags += [RATE, found["rate"], HEAD_RATE, found["head"], "--max_train_rows", found["rows"]]
     flags += ["--num_train_epochs", found["epochs"]] if found["epochs"] else []
     return flags + (["--bf16", "true", "--use_cpu", "true"] if found["bf16"] else [])
 
@@ -196,19 +197,34 @@ def by_figures(names: Iterable[str]) -> list[list[str]]:
 
 
 def rates(names: list[str]) -> str:
-    """Markdown, or nothing without runs: cross-entropy by learning rate, a row per data set and rate, in percent. All
-    data sets have the same figures; the first one stands there for validation too."""
+    """Markdown, or nothing without runs: cross-entropy with rates of the encoder and of the head, a row per data set
+    and way, in percent. All data sets have the same figures; the first one stands there for validation too."""
     figures = EVERY[names[0]].figures
     heads = {"validation": next(iter(figures.values())).replace("test_", "eval_"), **figures}
     lines = []
     for name in names:
-        by_rate = {rate: STORE.defaults(name, f"ce_{rate}") for rate in RATES}
-        seeds = set.intersection(*(set(runs) for runs in by_rate.values()))
-        for rate, runs in by_rate.items() if seeds else ():
-            cells = [_figure([runs[seed][key] for seed in sorted(seeds)]) for key in heads.values()]
-            lines.append(f"| {name} | {rate} | {len(seeds)} | {' | '.join(cells)} |")
-    head = [f"| data | rate | seeds | {' | '.join(heads)} |", "|---" * (3 + len(heads)) + "|"]
-    return "\n".join(head + lines) if lines else ""
+        for way in sorted(STORE.ways(name)):
+            found = OF_RATES.fullmatch(way)
+            if found is not None and found["loss"] == "ce":
+                about = [found["on"] or "MiniLM", found["rows"], found["epochs"] or "5", found["rate"], found["head"]]
+            elif (rate := way.removeprefix("ce_")) in RATES:
+                about = ["MiniLM", EVERY[name].words[-1] if EVERY[name].words else "all", "5", rate, rate]
+            else:
+                continue
+            runs = STORE.defaults(name, way)
+            cells = [_figure([run[key] for run in runs.values()]) for key in heads.values()]
+            lines.append(([name, *about, str(len(runs)), *cells], [names.index(name), *map(_number, about)]))
+    lines = [f"| {' | '.join(line)} |" for line, _ in sorted(lines, key=lambda line: line[1])]
+    head = ["data", "encoder", "rows", "epochs", "rate", "head's rate", "seeds", *heads]
+    return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *lines]) if lines else ""
+
+
+def _number(text: str) -> tuple[float, str]:
+    """A key for sorting: numbers by size, then texts."""
+    try:
+        return float(text), ""
+    except ValueError:
+        return float("inf"), text
 
 
 def _figure(values: Sequence[float]) -> str:
@@ -217,14 +233,23 @@ def _figure(values: Sequence[float]) -> str:
     return f"{mean:.2f}" + f" ± {std:.2f}" * (len(values) > 1)
 
 
-def table(names: list[str], ways: tuple[str, str] = ("ce", "default"), heads: tuple[str, str] = HEADS) -> str:
+def table(
+    names: list[str],
+    ways: tuple[str, str] = ("ce", "default"),
+    heads: tuple[str, str] = HEADS,
+    more: dict[str, str] | None = None,
+) -> str:
     """Markdown, or nothing without runs: a row per data set and figure of two of `WAYS`, in percent: mean ± standard
-    deviation over seeds; and the difference of runs with one seed."""
+    deviation over seeds; and the difference of runs with one seed.
+
+    Args:
+        more: figures beside those of the data sets.
+    """
     lines, differences = [], []
     for name in names:
         plain, ours = (STORE.defaults(name, way) for way in ways)
         seeds = sorted(plain.keys() & ours.keys())
-        for title, key in EVERY[name].figures.items():
+        for title, key in {**EVERY[name].figures, **(more or {})}.items():
             pairs = [(plain[seed].get(key), ours[seed].get(key)) for seed in seeds]
             if not pairs or None in pairs[0]:
                 continue

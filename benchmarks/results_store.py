@@ -107,6 +107,10 @@ class Store:
                 self._recipes.setdefault(name, []).append(without(line, "name"))
         return self._recipes
 
+    def ways(self, data: str) -> set[str]:
+        """The `WAYS` of `defaults.py` that have runs on a data set."""
+        return {loss for name, loss, _ in self.lines(ALL, "defaults") if name == data}
+
     def defaults(self, data: str, loss: str) -> dict[int, Record]:
         """The runs of `defaults.py` on a data set, by seed; `loss` is one of its `WAYS`."""
         lines = self.lines(ALL, "defaults")

@@ -212,7 +212,7 @@ def test_packaged_recipes_parse_and_every_line_says_why(name, tmp_path):
     args, run = parse_recipe(kinds, ["--output_dir", str(tmp_path)], default_recipe=lambda _: file)
     expected = {
         "features": (1e-3, 32, 256, 10.0, 60, 8, "constant", 0),
-        "text": (1e-4, 16, 64, 1.0, 5, 2, "linear", 100),
+        "text": (5e-5, 16, 64, 1.0, 5, 2, "linear", 100),
         "text_frozen": (1e-3, 16, 64, 1.0, 30, 4, "linear", 100),
     }[name]
     found = (args.learning_rate, args.per_device_train_batch_size, args.per_device_eval_batch_size, args.max_grad_norm)
@@ -363,3 +363,11 @@ def test_an_output_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="`output_dir` is '.*file', which is a file"):
         parse_recipe(SealTrainingArguments, ["--output_dir", str(tmp_path / "file")])
+
+
+def test_a_flag_for_the_epochs_overrides_the_least_steps_of_a_recipe(tmp_path):
+    (tmp_path / "mine.csv").write_text("text,labels\na,x\n")
+    words = ["--dataset", str(tmp_path / "mine.csv"), "--model_name_or_path", "encoder", "--output_dir", str(tmp_path)]
+    assert mlc.PROGRAM.parse(words).training.min_steps == 190
+    assert mlc.PROGRAM.parse([*words, "--num_train_epochs", "2"]).training.min_steps == 0
+    assert mlc.PROGRAM.parse([*words, "--num_train_epochs", "2", "--min_steps", "9"]).training.min_steps == 9

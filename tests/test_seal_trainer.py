@@ -465,3 +465,18 @@ def test_an_interrupted_step_leaves_no_outputs_for_the_next_evaluation(tmp_path,
     with pytest.raises(KeyboardInterrupt):
         trainer.train()
     assert trainer.evaluate()["eval_loss"] == expected
+
+
+@pytest.mark.parametrize(
+    "options, steps",
+    [
+        ({"num_train_epochs": 1}, 3),
+        ({"num_train_epochs": 1, "min_steps": 7}, 9),  # whole epochs of 3 updates
+        ({"num_train_epochs": 4, "min_steps": 7}, 12),
+        ({"max_steps": 2, "min_steps": 7}, 2),
+    ],
+)
+def test_few_rows_get_more_epochs(tmp_path, options, steps):
+    trainer, _ = tiny_run.make(tmp_path, "ce", batch=16, accumulation=2, **options)
+    assert len(trainer.train_dataset) == 96
+    assert trainer.train().global_step == steps

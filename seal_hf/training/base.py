@@ -39,7 +39,7 @@ from .checks import (
     check_saving,
     tell_inexact,
 )
-from .epochs import SaveAfterEvaluation, check_workers, tell_epochs
+from .epochs import SaveAfterEvaluation, check_workers, take_steps, tell_epochs
 from .evaluation import putting_back, scored_by, scoring
 from .hints import hint_at
 from .label_parts import see_labels
@@ -334,6 +334,7 @@ class StructuredTrainer(Trainer):
         self._resumed_from = self.checkpoints.folder_to_resume(resume_from_checkpoint)
         tell_inexact(self.args, self._resumed_from)
         tell_epochs(self, self.train_dataset)
+        take_steps(self.args, self.train_dataset)
         self.loss_net_at_start = None
         asked = self.args.eval_on_start
         self.args.eval_on_start = asked and self._resumed_from is None  # that evaluation was made, and counts once

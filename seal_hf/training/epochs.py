@@ -1,12 +1,13 @@
-"""Rows and samplers that differ by epoch learn which one has begun."""
+"""How many epochs a run has; rows and samplers that differ by epoch learn which one has begun."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch.utils.data import IterableDataset
 from transformers import Trainer, TrainerCallback, TrainingArguments
-from transformers.trainer_utils import IntervalStrategy
+from transformers.trainer_utils import IntervalStrategy, has_length
 
 
 class NewEpoch(TrainerCallback):
@@ -67,3 +68,11 @@ def tell_epochs(trainer: Trainer, told: Any) -> None:
         if isinstance(callback, NewEpoch) and type(callback.told) is type(told):
             trainer.remove_callback(callback)
     trainer.add_callback(NewEpoch(told))
+
+
+def take_steps(args: Any, rows: Any) -> None:
+    """Raise `num_train_epochs` to the whole number that gives `min_steps` updates on these training rows."""
+    if args.min_steps and args.max_steps < 0 and has_length(rows):
+        batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
+        steps = max(1, math.ceil(len(rows) / batch))
+        args.num_train_epochs = max(args.num_train_epochs, math.ceil(args.min_steps / steps))

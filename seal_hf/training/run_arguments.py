@@ -1,4 +1,4 @@
-"""The arguments that guard an earlier run, for all trainers."""
+"""The arguments of a run's length, and those that guard an earlier run, for all trainers."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ LIMITS: dict[str, dict[str, Any]] = {  # of the Trainer's own arguments; transfo
     "dataloader_num_workers neftune_noise_alpha": {"least": 0},
     "save_total_limit per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps "
     "eval_accumulation_steps dataloader_prefetch_factor ddp_bucket_cap_mb ddp_timeout": {"least": 1},
+    "min_steps": {"least": 0},
     "seed data_seed": {"least": 0, "most": 2**32 - 1, "whole": True},  # as numpy takes them
     "adam_beta1 adam_beta2": {"least": 0, "below": 1},
     "save_steps": {"above": 0},
@@ -34,7 +35,11 @@ FILES = ("accelerator_config", "fsdp_config")  # arguments that may name a JSON 
 
 @dataclass
 class GuardedArguments(TrainingArguments):
-    """[`~transformers.TrainingArguments`], and what a run may do with an earlier run.
+    """[`~transformers.TrainingArguments`], how many steps a run takes at least, and what it may do with an earlier run.
+
+    Parameters that control how long a run takes:
+        min_steps (`int`, default 0): with few training rows `num_train_epochs` grows, until the run has so many
+            updates. With `max_steps`, and for streams without a length, it changes nothing.
 
     Parameters that control an earlier run in the output folder:
         resume_from_checkpoint (`str`, optional): the folder of a checkpoint; `true`, the last complete one in the
@@ -46,6 +51,7 @@ class GuardedArguments(TrainingArguments):
             trainers, like the Trainer of transformers 5, do not check the folder.
     """
 
+    min_steps: int = field(default=0, metadata={"help": "More epochs with few rows, up to so many updates."})
     resume_from_checkpoint: str | None = field(
         default=None, metadata={"help": "Resume from a checkpoint: its folder, or last: the last one, if any."}
     )

@@ -117,6 +117,8 @@ class Program:
 
         data, nets, run, training = parse_recipe(self.arguments, words, default_recipe=default)
         arguments = Arguments(data, nets, run, training, flags)
+        if "num_train_epochs" in flags and "min_steps" not in flags:
+            training.min_steps = 0  # a recipe's, which the flag overrides
         self.settle(arguments)
         return arguments
 
