@@ -1,6 +1,6 @@
 """What does a loss-net gain, and what does it cost? Trains all methods with one budget; writes a table and a plot.
 
-python examples/compare_losses.py                                    # digits; constant, ce, asymmetric, zlpr, nce
+python examples/compare_losses.py                                 # digits; constant, linear, ce, asymmetric, zlpr, nce
 python examples/compare_losses.py --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10
 python examples/compare_losses.py --dataset mine.csv --text_column text --model_name_or_path distilbert-base-uncased
 python examples/compare_losses.py --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # unchanged

@@ -35,14 +35,14 @@ def values(text):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_each_of_our_flags_is_in_one_group_and_the_help_has_126_lines_at_most(program, help_of):
+def test_each_of_our_flags_is_in_one_group_and_the_help_has_127_lines_at_most(program, help_of):
     groups = program.PROGRAM.help([]).groups()
     grouped = [field.name for group in GROUPS for field in groups[group]]
     ours = {name for kind in program.ARGUMENTS for name in declared_by_us(kind)}
     assert len(grouped) == len(set(grouped)) and ours <= set(grouped)
     assert {field.name for field in groups[""]} == OF_THE_TRAINER - set(grouped)
     lines = help_of(program).splitlines()
-    assert len(lines) <= 126 and max(map(len, lines)) <= 100
+    assert len(lines) <= 127 and max(map(len, lines)) <= 100
 
 
 @pytest.mark.parametrize("program", [mlc, energy])

@@ -226,7 +226,7 @@ def test_methods_come_after_the_nets_that_they_take():
     assert sorted(names) == sorted(METHODS)
     for name in names:
         assert all(names.index(other) < names.index(name) for other in METHODS[name].takes.values())
-    with pytest.raises(ValueError, match="unknown method 'nec'; it must be one of constant, ce"):
+    with pytest.raises(ValueError, match="unknown method 'nec'; it must be one of constant, linear, ce"):
         with_requirements(["nec"], METHODS)
 
 

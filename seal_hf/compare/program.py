@@ -3,7 +3,7 @@
 The kind of output is the first word, mlc (label sets, the default), tagging, srl, parsing or segmentation; or rewards,
 for few labelled rows and rules, whose kind the rules say or the next word:
 
-seal-hf compare                                    # the digits' label sets; constant, ce, asymmetric, zlpr, nce
+seal-hf compare                                    # the digits' label sets; constant, linear, ce, asymmetric, zlpr, nce
 seal-hf compare --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10
 seal-hf compare --dataset mine.csv --text_column text --model_name_or_path distilbert-base-uncased
 seal-hf compare --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # unchanged

@@ -28,7 +28,7 @@ from ..utils.options import check_value
 from .few_labels import decided_by_rules, rules_in
 from .identity import EVERY_RUN, check_methods, claim_folder, files_in, texts
 from .kinds import Kind, Scored
-from .methods.base import CONSTANT, Methods, first_of, hold, space_of, with_requirements
+from .methods.base import CONSTANT, LINEAR, Methods, first_of, hold, space_of, with_requirements
 from .methods.rewards import RULES
 from .runs import AUC, LOST, METHOD, ROWS, Runs
 
@@ -205,6 +205,9 @@ class Comparison:
             return self._figures(seed, {}, self.kind.constant(self.data))
         if self.methods[name].program == RULES:
             return self._figures(seed, {}, self._by_rules(name, seed))
+        if self.methods[name].program == LINEAR:
+            trainer = self._prepared(name, self.settings(name, seed), str(self._net(name, seed))).trainer
+            return self._figures(seed, {}, self.kind.linear(trainer, self.data))
         self._train_nets(name, seed)
         found = self._search(name, seed)
         settings = self.settings(name, seed, found)

@@ -24,7 +24,8 @@ class MLPConfig(PretrainedConfig):
     Args:
         input_size: number of input features.
         hidden_size: H, the width of every layer.
-        num_layers: number of layers, each linear -> softplus -> dropout.
+        num_layers: number of layers, each linear -> softplus -> dropout; 0: none, so that the label table reads the
+            normalised features, and `hidden_size` is `input_size`.
         dropout: dropout rate in [0, 1) after every layer except the last.
         label_bias: True if the task-net's label table has a bias. The authors' table lacks one; with thousands of
             labels a bias must start at the labels' rates, or else samples hold half of all labels.
@@ -44,13 +45,14 @@ class MLPConfig(PretrainedConfig):
         label_bias: bool = False,
         **kwargs: Any,
     ):
-        for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
-            if size < 1:
-                raise ValueError(f"`{name}` is {size}; it must be at least 1.")
+        sizes = {"input_size": (input_size, 1), "hidden_size": (hidden_size, 1), "num_layers": (num_layers, 0)}
+        for name, (size, least) in sizes.items():
+            if size < least:
+                raise ValueError(f"`{name}` is {size}; it must be at least {least}.")
         if not 0 <= dropout < 1:
             raise ValueError(f"`dropout` is {dropout}; it must be at least 0 and below 1.")
         self.input_size = input_size
-        self.hidden_size = hidden_size
+        self.hidden_size = hidden_size if num_layers else input_size
         self.num_layers = num_layers
         self.dropout = dropout
         self.label_bias = label_bias
@@ -114,8 +116,10 @@ class MLPEncoder(MLPPreTrainedModel):
                 f"`features` has shape {tuple(features.shape)}; this net reads (batch, {len(self.shift)}): the raw "
                 "features that it was trained on."
             )
-        hidden = ((features.float() - self.shift) * self.scale).to(next(self.layers.parameters()).dtype)
-        states = []
+        hidden = (features.float() - self.shift) * self.scale
+        weight = next(self.layers.parameters(), hidden)
+        hidden = hidden.to(weight.dtype)
+        states = [] if self.layers else [hidden]
         for i, layer in enumerate(self.layers):
             hidden = nn.functional.softplus(layer(hidden))
             if i < len(self.layers) - 1:

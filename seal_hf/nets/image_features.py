@@ -49,6 +49,20 @@ def with_features(net: Any, inputs: dict[str, Tensor], run: Callable[..., Any] |
     return outputs
 
 
+def head_of(net: Any, inputs: dict[str, Tensor]) -> tuple[Any, Tensor | None]:
+    """The linear layer whose outputs are the logits of any task-net, and what it reads of these inputs, (B, F); None
+    and None if there is no such layer."""
+    seen: list[tuple[Any, Any, Tensor]] = []
+    handles = [layer.register_forward_hook(lambda *each: seen.append(each)) for layer in _heads(net)]
+    try:
+        logits = net(**inputs).logits
+    finally:
+        for handle in handles:
+            handle.remove()
+    same = [(layer, given[0]) for layer, given, made in seen if made is logits or torch.equal(made, logits)]
+    return same[-1] if same else (None, None)
+
+
 def shared_size(net: Any) -> int | None:
     """Width of the features that a shared network reads; None if the config does not say."""
     if not reads_images(net):

@@ -179,6 +179,9 @@ def _task_loss(trainer: Any) -> str:
 def _settings(trainer: Any) -> dict[str, Any]:
     """The settings and length of the run; for losses and loss-net, only the arguments that were read."""
     args, state, loss = trainer.args, trainer.state, getattr(trainer.space, "loss", None)
+    if (head := getattr(trainer, "linear_head", None)) is not None:
+        about = {"trained": "the last layer alone, as a logistic regression"}
+        return about | {"C": float(f"{head.c:.2g}"), "class weights": "balanced" if head.balanced else "none"}
     settings = {"learning_rate": args.learning_rate, "lr_scheduler_type": args.lr_scheduler_type}
     settings |= {"warmup_steps": args.get_warmup_steps(state.max_steps)} if state.global_step else {}
     settings |= {name: getattr(args, name) for name in CARD_ARGUMENTS}

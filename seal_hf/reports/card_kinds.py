@@ -24,7 +24,7 @@ from ..spaces.tags import INDEPENDENT
 from .class_masks import CLASS_FIGURES
 from .masks import BASELINES as MASK_BASELINES
 from .masks import FIGURES as MASK_FIGURES
-from .multilabel import FIGURES
+from .multilabel import FIGURES, LINEAR_FIGURES
 from .tags import FIGURES as TAG_FIGURES
 from .trees import FIGURES as TREE_FIGURES
 
@@ -227,7 +227,7 @@ class CardKind(NamedTuple):
     task: str = "multi-label classification"
     figures: Mapping[str, str] = FIGURES
     decided: Callable[[str], list[str]] = _of_label_decisions
-    baselines: Collection[str] = ()
+    baselines: Collection[str] = frozenset(LINEAR_FIGURES)
     decisions: type[Decisions] = LabelDecisions
     unit: str = "text"
     files: tuple[str, str] = ("new.csv", "predictions.csv")

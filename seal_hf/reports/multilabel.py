@@ -27,6 +27,7 @@ from ..metrics.multilabel import first_output, label_report, ranking_metrics, si
 from ..structures.hierarchy import Hierarchy
 from ..training.decisions import fit_labels, is_fitted_by_batch, store
 from ..training.hints import hint_of_collapse, hint_of_missed_labels, missed_labels
+from ..training.linear import ENCODER, FEATURES, figure_key, figures_of
 from ..utils.files import whole_file
 from .by_batch import DecidedCounts, evaluate_by_batch
 from .common import LABEL_REPORT, SHOWN, chosen_line, close_run, figure_rows, results_table, with_hint
@@ -45,6 +46,18 @@ DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, wit
     SEEN_F1: "f1_example_seen_expected",
 }
 DECODER_FIGURES |= {f"{name}{NEVER_EMPTY}": f"{key}_never_empty" for name, key in DECODER_FIGURES.items()}
+LINEAR = {ENCODER: "on the same encoder, frozen", FEATURES: "on the same features"}  # what a linear baseline reads
+LINEAR_FIGURES = {
+    figure_key(target, on): f"{name} of a logistic regression {words}"
+    for target, name in {
+        "f1_example": "example F1",
+        "jaccard": "Jaccard index",
+        "exact_match": "exact match",
+        "f1_micro": "micro F1",
+        "f1_macro": "macro F1",
+    }.items()
+    for on, words in LINEAR.items()
+}
 # key in the result files, without `eval_` or `test_` -> its name for readers
 FIGURES = {
     "f1_example_decided": "example F1 of the decisions",
@@ -56,6 +69,7 @@ FIGURES = {
     "jaccard_decided": "Jaccard index of the decisions",
     "exact_match_decided": "exact match of the decisions",
     "hamming_loss_decided": "Hamming loss of the decisions",
+    **LINEAR_FIGURES,
     "f1_example": "example F1 at 0.5",
     "f1_example_never_empty": "example F1 at 0.5, never empty",
     "f1_example_tuned": "example F1 at the tuned threshold",
@@ -256,6 +270,9 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
         the figures of [`evaluate_multilabel`].
     """
     found = _evaluated(trainer, trainer.eval_dataset, trainer.test_dataset)
+    if (baseline := getattr(trainer, "linear_baseline", None)) is not None:
+        known = {split: labels for split, (_, labels) in found.predicted.items()}
+        found.metrics.update(figures_of(trainer, baseline, known))
     metrics, (probabilities, labels) = found.metrics, found.predicted.get("test", (None, None))
     decisions = LabelDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
     trainer.report_facts = {"figures": {"names": FIGURES, "chosen": DECODER_FIGURES[decisions.decoder]}}

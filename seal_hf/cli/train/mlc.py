@@ -28,9 +28,11 @@ from ...saving import take_loss_net
 from ...saving.kinds import means_tokens
 from ...second_net.loss_net import LossNet
 from ...trainer import SealTrainer
-from ...training.arguments import SealTrainingArguments
+from ...training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from ...training.checks import check_was_trained
 from ...training.frozen import FEATURE_FOLDER
+from ...training.linear import fit_baseline, fit_head, why_no_baseline
+from ...training.run_record import OF_THE_TRAINER, own_defaults
 from ...utils.messages import check_owner
 from ...utils.options import check_value
 from ..tuning.ranges import DROPOUT_RANGE, FINE_TUNED, RATE, Space
@@ -84,7 +86,20 @@ class ModelArguments(OriginArguments):
     )
 
 
-ARGUMENTS = (DataArguments, ModelArguments, RunArguments, SealTrainingArguments)
+@dataclass
+class LabelRunArguments(RunArguments):
+    """When a run stops, whether its settings are searched, what is fitted beside, and what is written at its end."""
+
+    linear: bool | None = field(
+        default=None,
+        metadata={
+            "help": "A logistic regression on frozen features: true fits and saves only it; false fits none; default: "
+            "one beside, for comparison, if it takes less than a tenth of the training."
+        },
+    )
+
+
+ARGUMENTS = (DataArguments, ModelArguments, LabelRunArguments, SealTrainingArguments)
 NETS = "adapter adapter_rank adapter_targets quantization energy global_size hidden_size num_layers dropout".split()
 CUTS = ("relaxed_mass", "relaxed_width")  # of outputs with many labels
 IMAGE_FLAGS = ("image_size", "augmentation")
@@ -92,6 +107,9 @@ FIRST_TOKEN = (
     "The classifier reads the first token. In sentence encoders the mean of all tokens says more: "
     "--long_texts windows reads it, --long_texts cut leaves this line out."
 )
+OF_TRAININGS = [*NETS, *"loss_net_pooling loss_net_path augmentation patience tune resume_from_checkpoint".split()]
+READ_ALONE = set("seed data_seed bf16 fp16 sparse_labels_from loss energy_loss".split())  # by --linear true too
+NO_BASELINE = "No logistic regression is fitted beside: {}."
 SMALL_NETS = {"features": DROPOUT, "images": CNN_DROPOUT}  # kind of data -> dropout of the net without a pretrained one
 
 
@@ -126,6 +144,8 @@ def recipe(given: Namespace) -> str:
 def settle(arguments: Arguments) -> None:
     """Set the dropout of a fresh net, and let the trials of a search share the features of a frozen encoder."""
     nets, training = arguments.nets, arguments.training
+    if getattr(arguments.run, "linear", None):
+        settle_linear(arguments)
     if training.freeze_encoder and training.loss_net_feature_cache is None:
         training.loss_net_feature_cache = str(Path(training.output_dir, FEATURE_FOLDER))
     if (own := SMALL_NETS.get(kind_of_run(arguments))) and nets.model_name_or_path is None and nets.dropout is None:
@@ -134,6 +154,27 @@ def settle(arguments: Arguments) -> None:
         check_value("loss_net_pooling", nets.loss_net_pooling, POOLINGS)
     if nets.augmentation is not None:
         check_value("augmentation", nets.augmentation, AUGMENTATIONS)
+
+
+def settle_linear(arguments: Arguments) -> None:
+    """`--linear true`: the net has no other trained layer. Raises ValueError for flags of a training."""
+    nets, training = arguments.nets, arguments.training
+    of_trainings = {*OF_THE_TRAINER, *own_defaults(training), *OF_TRAININGS} - READ_ALONE
+    if unread := sorted(arguments.given & of_trainings):
+        raise ValueError(
+            f"`{unread[0]}` is given, but --linear true trains no net: it fits a logistic regression on frozen "
+            "features. Leave one of them out."
+        )
+    if arguments.given & {"loss", "energy_loss"} and (loss := training.energy_loss) != CROSS_ENTROPY:
+        raise ValueError(f"--loss is {loss!r}, but --linear true has no loss-net. Leave one of them out.")
+    training.energy_loss, training.freeze_encoder = CROSS_ENTROPY, False
+    if nets.model_name_or_path is None:
+        if kind_of_run(arguments) == "images":
+            raise ValueError(
+                "--linear true reads the features of a pretrained model. Name one by --model_name_or_path, such as "
+                "facebook/dinov2-small."
+            )
+        nets.num_layers = 0
 
 
 def ranges(arguments: Arguments) -> Space:
@@ -160,6 +201,8 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
         check_owner(cut, f"{least} labels or more (--sparse_labels_from)", f"{data.name!r} has {len(data.label_names)}")
     origin = arguments.origin(nets.model_name_or_path)
     options = {name: getattr(nets, name) for name in NETS} | arguments.loss_net | origin
+    if getattr(arguments.run, "linear", None) and data.kind == "features" and nets.model_name_or_path is None:
+        options["label_bias"] = True
     if nets.long_texts == "windows":
         options["window_size"] = MAX_LENGTH if nets.max_length is None else nets.max_length
     model = SealForMultiLabel.for_data(data, nets.model_name_or_path, long_texts=nets.long_texts, **options)
@@ -234,6 +277,29 @@ def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = lab
     return Prepared(trainer, rows)
 
 
+def before(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> bool:
+    """Fit the logistic regression: beside the task-net, for the closing table, or, with `--linear true`, in it."""
+    run: Any = arguments.run  # of this program
+    trainer, linear = prepared.trainer, run.linear
+    if linear:
+        found, count = fit_head(trainer), len(trainer.train_dataset)
+        trainer.linear_head = found
+        arguments.say(f"{data.name}: fitted a logistic regression on {count} training rows, {found.in_words}.")
+    elif linear is None and trainer.is_world_process_zero():
+        fresh = data.kind == "images" and arguments.nets.model_name_or_path is None
+        why = "the net of images is not pretrained" if fresh else why_no_baseline(trainer)
+        try:
+            trainer.linear_baseline = fit_baseline(trainer) if why is None else None
+        except ValueError as error:  # from a net without hidden states
+            why = str(error).removesuffix(".")
+        if why is None:
+            words = trainer.linear_baseline.regressions.in_words
+            arguments.say(f"{data.name}: fitted a logistic regression beside, for comparison, {words}.")
+        else:
+            arguments.say(NO_BASELINE.format(why))
+    return bool(linear)
+
+
 def close(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> dict[str, float]:
     """Evaluate, save and report."""
     return close_multilabel(prepared.trainer, data, card_facts(data, arguments))
@@ -250,5 +316,6 @@ PROGRAM = Program(
     make_trainer=make_trainer,
     close=close,
     settle=settle,
+    before=before,
 )
 main = PROGRAM.main

@@ -78,6 +78,7 @@ class Program:
         kind: (command line) -> the kind, a key of `recipes`; default: the only one.
         shares: True if λ1 may be a share of the task loss's pull, which needs gold labels for all rows.
         settle: sets arguments that depend on others; ValueError for impossible ones.
+        before: what is done with what is ready to train, before the training; True if nothing is left to train.
         over: key -> value of every default recipe, over that of the packaged one.
     """
 
@@ -92,6 +93,7 @@ class Program:
     kind: Callable[[Namespace], str] | None = None
     shares: bool = True
     settle: Callable[[Arguments], None] = lambda arguments: None
+    before: Callable[[Prepared, Any, Arguments], bool] = lambda prepared, data, arguments: False
     over: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -188,17 +190,19 @@ class Program:
             writing(arguments.training.output_dir, RESUMED),
             reported(prepared.trainer, facts, arguments.run.report),
         ):
-            self._train(prepared.trainer, data, arguments)
+            self._train(prepared, data, arguments)
             return self.close(prepared, data, arguments)
 
-    def _train(self, trainer: Any, data: Any, arguments: Arguments) -> None:
+    def _train(self, prepared: Prepared, data: Any, arguments: Arguments) -> None:
         """Train, and write the figures of the training. If the arguments ask for it, replace an earlier run in the
         output folder."""
-        training = arguments.training
+        trainer, training = prepared.trainer, arguments.training
         log_in_lines(trainer, arguments.run.log_dicts)
         trainer.run_settings = run_settings(data, arguments)
         if training.overwrite_output_dir and training.should_save and (removed := remove_checkpoints(training)):
             arguments.say(f"{training.output_dir}: replaced an earlier run. Removed: {', '.join(removed)}.")
+        if self.before(prepared, data, arguments):
+            return
         result = trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
         if result.global_step > trainer.resumed_step or trainer.carried.earlier is not None:
             trainer.save_metrics("train", result.metrics)

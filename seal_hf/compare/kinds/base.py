@@ -113,6 +113,10 @@ class Kind(ABC):
     def constant(self, data: Any) -> Scored:
         """The figures of one prediction for every row, from what is frequent in training."""
 
+    def linear(self, trainer: Any, data: Any) -> Scored:
+        """The figures of a method of `LINEAR`: of logistic regressions on what the untrained net gives."""
+        raise AssertionError("a kind with such a method overrides this")
+
     def caches(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
         """Further settings, by which runs with these settings share in `folder` what is the same for all of them."""
         return {}

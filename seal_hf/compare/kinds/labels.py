@@ -15,7 +15,8 @@ from ...inference.decoders import constant_probabilities
 from ...reports.multilabel import predict_multilabel, score_decoders
 from ...training.decisions import seen_sets
 from ...training.frozen import kept_rows
-from ..methods.base import ENERGY_NETWORK, FROZEN, TASK_NET, Method, OwnRanges
+from ...training.linear import fit_baseline
+from ..methods.base import ENERGY_NETWORK, FROZEN, LINEAR, TASK_NET, Method, OwnRanges
 from ..methods.labels import METHODS, READABLE
 from ..rows import Rows
 from .base import Figures, Kind, Scored
@@ -92,6 +93,9 @@ class LabelSetKind(Kind):
         rates = {split: constant_probabilities(data.label_rates, len(rows)) for split, rows in splits.items()}
         return self.scored(data, rates)
 
+    def linear(self, trainer: Any, data: MultiLabelData) -> Scored:
+        return self.scored(data, fit_baseline(trainer).probabilities)
+
     def scored(self, data: MultiLabelData, decided: Mapping[str, Any]) -> Scored:
         assert data.test is not None, "as `is_labelled` says"
         gold = [rows.with_format("numpy")["labels"][:] for rows in (data.validation, data.test)]
@@ -122,9 +126,10 @@ LABEL_SETS = LabelSetKind(
     programs={
         TASK_NET: mlc.PROGRAM,
         ENERGY_NETWORK: energy.PROGRAM,
+        LINEAR: mlc.PROGRAM,  # for its net and rows
     },
     methods=METHODS,
-    usual=("constant", "ce", "asymmetric", "zlpr", "nce"),
+    usual=("constant", "linear", "ce", "asymmetric", "zlpr", "nce"),
     figures=FIGURES,
     known_metrics=METRICS,
 )

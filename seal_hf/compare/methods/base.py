@@ -11,6 +11,7 @@ from ...cli.tuning.ranges import DROPOUT_RANGE, RATE, TEXT_RATE, LogUniform, Ran
 BASELINE, SEAL, ENERGY, ABLATION = "baseline", "SEAL", "energy network", "ablation"  # groups, by their table names
 # what a method trains
 TASK_NET, ENERGY_NETWORK, CONSTANT = "task_net", "energy_network", "constant"
+LINEAR = "linear"  # logistic regressions on frozen features: the task-net only gives these
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Method:
         space: key -> searched range.
         first: values under the user's flags and over those of the data set's recipe; a search begins with them, a run
             without search has them.
-        program: a key of `Kind.programs`, or `CONSTANT`, which trains nothing.
+        program: a key of `Kind.programs`, or `CONSTANT`, which trains nothing, or `LINEAR`.
         takes: setting -> another method, which is run before and whose net of the same seed is used.
         search_of: one of the methods in `takes`, whose searched values this one has too, without a search of its own.
         needs: what the data must have, see `Kind.has`; empty: nothing.

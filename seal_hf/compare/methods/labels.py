@@ -16,6 +16,7 @@ from .base import (
     CONSTANT,
     ENERGY,
     ENERGY_NETWORK,
+    LINEAR,
     LOSS_NET_RATE,
     NET,
     SEAL,
@@ -77,6 +78,13 @@ def network(about: str, method: str, step: float, space: Mapping | None = None, 
 
 METHODS: dict[str, Method] = {
     "constant": Method(BASELINE, "the labels' frequencies, for every row", program=CONSTANT),
+    "linear": Method(
+        BASELINE,
+        "a logistic regression on frozen features, C and class weights by cross-validation",
+        {"energy_loss": "ce"},
+        program=LINEAR,
+        needs=READABLE,
+    ),
     "ce": baseline("cross-entropy"),
     "ce_balanced": baseline("cross-entropy, present labels weighed by their rarity", pos_weight="balanced"),
     "focal": baseline("focal loss", task_loss="focal"),

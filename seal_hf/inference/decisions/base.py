@@ -26,10 +26,10 @@ FOLDABLE = (FIXED, THRESHOLD, "thresholds")  # decoders that a classifier's bias
 DecisionsT = TypeVar("DecisionsT", bound="Decisions")
 
 
-def folds(num_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of rows to fit on and rows to decide, at most five; the latter are a random partition of all rows."""
+def folds(num_rows: int, most: int = FOLDS) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of rows to fit on and rows to decide, at most `most`; the latter are a random partition of all rows."""
     order = np.random.default_rng(0).permutation(num_rows)
-    for decided in np.array_split(order, min(FOLDS, num_rows)):
+    for decided in np.array_split(order, min(most, num_rows)):
         yield np.setdiff1d(order, decided), decided
 
 

@@ -1,0 +1,302 @@
+"""The linear baseline. Oracles: scikit-learn's logistic regression, the gradient at the optimum, a fit without the
+unknown rows, the probabilities of the saved model, and the run's own rule for decisions."""
+
+import json
+from copy import copy
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from tiny_images import saved_encoder, write_folder
+from tiny_models import LABELS, tiny_config, tiny_texts, tiny_tokenizer
+from transformers import AutoModel, AutoModelForSequenceClassification
+
+from seal_hf import SealForMultiLabel
+from seal_hf.cli.train import mlc
+from seal_hf.inference.decisions import LabelDecisions
+from seal_hf.inference.decisions.base import folds
+from seal_hf.metrics.multilabel import multilabel_metrics, tune_threshold
+from seal_hf.nets import linear
+from seal_hf.nets.linear import cross_validated, fit_logistic
+from seal_hf.reports.multilabel import closing_table
+from seal_hf.reports.page.run import figures_section
+from seal_hf.training import linear as training
+
+QUIET = "--report_to none --report false --use_cpu true --disable_tqdm true".split()
+ROW = "logistic regression"
+
+
+def problem(num_rows, num_features, seed=0):
+    """Features of different scales, one of them constant; labels that are common, rare, and linear in a feature."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(num_rows, num_features)) * rng.uniform(0.1, 5, num_features) + 3
+    x[:, 1] = 7.0
+    labels = (rng.random((num_rows, 3)) < [0.5, 0.1, 0.5]).astype(float)
+    labels[:, 2] = x[:, 0] + rng.normal(size=num_rows) > 3
+    return torch.from_numpy(x), torch.from_numpy(labels)
+
+
+def standardised(x):
+    scale = x.std(0, correction=0)
+    return ((x - x.mean(0)) / torch.where(scale > 0, scale, 1.0)).numpy()
+
+
+# --- the fit ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [(120, 9), (40, 70)])
+@pytest.mark.parametrize(("c", "balanced"), [(0.01, False), (1.0, True), (10.0, False)])
+def test_the_fit_is_scikit_learns_and_its_gradient_is_zero(size, c, balanced):
+    x, labels = problem(*size)
+    weights = torch.from_numpy(np.random.default_rng(1).uniform(0.2, 2, size[0]))
+    weights = None if balanced else weights / weights.mean()
+    found, z = fit_logistic(x, labels, c, balanced, weights), standardised(x)
+    p = found.probabilities(x)
+    options = {"C": c, "class_weight": "balanced" if balanced else None, "tol": 1e-8, "max_iter": 5000}
+    for label in range(3):
+        y = labels[:, label].numpy()
+        theirs = LogisticRegression(**options).fit(z, y, None if weights is None else weights.numpy())
+        np.testing.assert_allclose(p[:, label], theirs.predict_proba(z)[:, 1], atol=2e-3)
+        counted = np.ones(len(y)) if weights is None else weights.numpy()
+        if balanced:
+            counted = np.where(y > 0, len(y) / (2 * y.sum()), len(y) / (2 * (1 - y).sum()))
+        own = (found.weight[label] * x.std(0, correction=0)).numpy()
+        gradient = z.T @ (counted * (p[:, label] - y)) + own / c
+        assert np.abs(gradient).max() < 0.02 * max(np.abs(own).max() / c, 1)
+        assert abs((counted * (p[:, label] - y)).sum()) < 1e-2
+    assert found.weight[:, 1].abs().max() == 0
+
+
+def test_unknown_entries_are_left_out_and_labels_of_one_value_get_their_frequency():
+    x, labels = problem(60, 5)
+    unknown = labels.clone()
+    unknown[:20, 0], unknown[20:30, 1] = -1, torch.nan
+    found = fit_logistic(x, unknown, 1.0)
+    assert found.weight.isfinite().all()
+    known = fit_logistic(x[20:], labels[20:], 1.0)
+    # scaled by other rows: compare at a penalty that does not matter
+    first, second = (fit_logistic(rows, gold, 1e4) for rows, gold in ((x, unknown[:, :1]), (x[20:], labels[20:, :1])))
+    np.testing.assert_allclose(first.probabilities(x), second.probabilities(x), atol=2e-2)
+    assert not np.allclose(known.probabilities(x)[:, 0], fit_logistic(x, labels, 1.0).probabilities(x)[:, 0], atol=1e-2)
+    single = torch.tensor([[0.0, 1.0, -1.0]]).expand(60, 3)
+    for balanced in (False, True):
+        p = fit_logistic(x, single, 1.0, balanced).probabilities(x)
+        np.testing.assert_allclose(p[0], [0.5 / 61.5, 60.5 / 61.5, 1 / 3], atol=1e-9)
+        assert np.ptp(p, axis=0).max() == 0
+
+
+def test_cross_validation_takes_the_pair_that_decides_other_rows_best(monkeypatch):
+    """Every pair by scikit-learn, on the same folds."""
+    x, labels = problem(90, 30)
+    monkeypatch.setattr(linear, "LEVELS", (0.03, 1.0, 100.0))
+    z, y, values = standardised(x), labels.numpy(), {}
+    order = np.random.default_rng(0).permutation(90)
+    for balanced in (False, True):
+        for level in linear.LEVELS:
+            p = np.zeros((90, 3))
+            model = LogisticRegression(C=level / 30, class_weight="balanced" if balanced else None)
+            for others, held in folds(90, 3):
+                for label in range(3):
+                    fitted = model.fit(z[order][others], y[order][others, label])
+                    p[order[held], label] = fitted.predict_proba(z[order][held])[:, 1]
+            threshold, _ = tune_threshold(p, y)
+            values[level / 30, balanced] = multilabel_metrics(p, y, threshold)["f1_example"]
+    found = cross_validated(x, labels)
+    ranked = sorted(values.values())
+    assert values[found.c, found.balanced] == pytest.approx(ranked[-1], abs=5e-3) and ranked[-1] > ranked[0] + 0.03
+    again = fit_logistic(x, labels, found.c, found.balanced)
+    torch.testing.assert_close(again.weight, found.weight)
+
+
+# --- a run -----------------------------------------------------------------------------------------------------------
+
+
+def texts(folder, kind="bert", train=40):
+    """A data set of texts and a tiny encoder with its tokenizer."""
+    torch.manual_seed(0)
+    AutoModel.from_config(tiny_config(kind)).save_pretrained(folder / "net")
+    tiny_tokenizer().save_pretrained(folder / "net")
+    for split, count, seed in (("train", train, 0), ("validation", 16, 1), ("test", 20, 2)):
+        rows = tiny_texts(count, seed)
+        lines = [
+            json.dumps({"text": row["text"], "labels": [LABELS[i] for i, y in enumerate(row["labels"]) if y]})
+            for row in rows
+        ]
+        (folder / "data").mkdir(exist_ok=True)
+        (folder / "data" / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return ["--dataset", str(folder / "data"), "--model_name_or_path", str(folder / "net")]
+
+
+def mean_vectors(folder, seed, count):
+    """Of the frozen encoder, text by text without padding."""
+    net, tokenizer = AutoModel.from_pretrained(folder / "net").eval(), tiny_tokenizer()
+    with torch.no_grad():
+        encoded = [tokenizer(text, return_tensors="pt") for text in tiny_texts(count, seed)["text"]]
+        states = [net(input_ids=e["input_ids"], attention_mask=e["attention_mask"]).last_hidden_state for e in encoded]
+    return torch.stack([state[0].mean(0) for state in states])
+
+
+def gold(seed, count):
+    """Labels in the order of the loader, by name."""
+    return torch.tensor(tiny_texts(count, seed)["labels"])[:, np.argsort(LABELS)]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a run with a baseline beside, its flags, its figures."""
+    folder = tmp_path_factory.mktemp("linear")
+    flags = [*texts(folder), *QUIET, "--max_steps", "2", "--decoder", "calibrated_f1"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "SHARE", 1e9)
+        metrics = mlc.main([*flags, "--output_dir", str(folder / "out")])
+    return folder, flags, metrics
+
+
+def expected_figures(folder):
+    """By the mean vectors of each text alone, and by the run's rule."""
+    p = {"eval": (1, 16), "test": (2, 20)}
+    found = cross_validated(mean_vectors(folder, 0, 40), gold(0, 40))
+    p = {split: (found.probabilities(mean_vectors(folder, *which)), gold(*which).numpy()) for split, which in p.items()}
+    decisions = LabelDecisions.fit(*p["eval"], never_empty=True, decoder="calibrated_f1")
+    return {
+        f"{split}_f1_example_linear_encoder": multilabel_metrics(decisions.decide(each).astype(float), labels)[
+            "f1_example"
+        ]
+        for split, (each, labels) in p.items()
+    }
+
+
+def test_the_row_is_in_table_page_and_card_and_decided_by_the_runs_rule(finished):
+    folder, _, metrics = finished
+    assert {key: value for key, value in metrics.items() if "linear" in key} == pytest.approx(expected_figures(folder))
+    names = json.loads((folder / "out/_report.json").read_text(encoding="utf-8"))["facts"]["figures"]["names"]
+    table = closing_table(metrics)
+    (row,) = [line for line in table.splitlines() if ROW in line]
+    value = f"{metrics['test_f1_example_linear_encoder']:.4f}"
+    assert row.startswith("example F1 of a logistic regression on the same encoder, frozen  ") and row.endswith(value)
+    assert names["f1_example_linear_encoder"] in row  # by these names the page shows what is in all_results.json
+    card = (folder / "out/README.md").read_text(encoding="utf-8")
+    (line,) = [line for line in card.splitlines() if ROW in line]
+    assert line.endswith(f"{value} |") and "f1_example_linear" not in card  # it is no result of the model on the Hub
+    section = figures_section({"names": names, "chosen": "f1_example"}, folder / "out", None)
+    assert sum(ROW in row["figure"] for row in section.parts[0].rows) == 1
+
+
+def test_it_changes_nothing_of_the_training(finished):
+    folder, flags, metrics = finished
+    plain = mlc.main([*flags, "--linear", "false", "--output_dir", str(folder / "plain")])
+    assert {key: value for key, value in metrics.items() if "linear" not in key} == plain
+
+
+def test_kept_outputs_of_a_frozen_encoder_give_the_same_baseline(finished):
+    folder, flags, metrics = finished
+    words = [*flags, "--freeze_encoder", "true", "--output_dir", str(folder / "frozen")]
+    arguments = mlc.PROGRAM.parse(words)
+    trainer = mlc.make_trainer(mlc.PROGRAM.load(arguments), arguments).trainer
+    assert training.training_work(trainer) == 2 * training.STEP_WORK  # its forward passes are behind it
+    labels = {"eval": gold(1, 16).numpy(), "test": gold(2, 20).numpy()}
+    found = training.figures_of(trainer, training.fit_baseline(trainer), labels)
+    assert found == pytest.approx({key: metrics[key] for key in found}) and len(found) == 2
+
+
+def test_labels_that_are_kept_as_ids_give_the_same_baseline(tmp_path):
+    words = "--max_train_rows 60 --max_validation_rows 20 --hidden_size 8 --report_to none --output_dir".split()
+    arguments = mlc.PROGRAM.parse([*words, str(tmp_path)])
+    trainer = mlc.make_trainer(mlc.PROGRAM.load(arguments), arguments).trainer
+    expected, rows = training.fit_baseline(trainer), copy(trainer.train_dataset)
+    labels = rows.dense["labels"]
+    offsets = torch.cat([torch.zeros(1), (labels > 0).sum(1).cumsum(0)]).long()
+    rows.dense = {name: column for name, column in rows.dense.items() if name != "labels"}
+    rows.ragged, rows.multi_hot = {"labels": ((labels > 0).nonzero()[:, 1], offsets)}, {"labels": labels.shape[1]}
+    trainer.train_dataset = rows
+    torch.testing.assert_close(training.fit_baseline(trainer).regressions.weight, expected.regressions.weight)
+
+
+def test_it_is_skipped_in_one_line_where_it_takes_more_than_a_tenth(tmp_path, capsys, monkeypatch):
+    """The work is counted, not timed: a run of few steps has none beside, one of many has."""
+    few = "--max_train_rows 60 --hidden_size 8 --per_device_train_batch_size 30".split()
+    metrics = mlc.main([*few, *QUIET, "--max_steps", "2", "--output_dir", str(tmp_path / "out")])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if ROW in line]
+    assert line == "No logistic regression is fitted beside: it would take more than 10% of the training."
+    assert not any("linear" in key for key in metrics)
+    arguments = [mlc.PROGRAM.parse([*few, "--max_steps", str(n), "--output_dir", str(tmp_path)]) for n in (2, 2000)]
+    made = [mlc.make_trainer(mlc.PROGRAM.load(each), each).trainer for each in arguments]
+    assert training.baseline_work(made[0]) == training.baseline_work(made[1])
+    assert training.training_work(made[1]) == pytest.approx(1000 * training.training_work(made[0]))
+    assert training.why_no_baseline(made[1]) is None
+    monkeypatch.setattr(training, "are_too_many", lambda *_: True)
+    assert training.why_no_baseline(made[1]) == "the probabilities of all rows are too many to keep"
+
+
+# --- alone -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_alone_it_is_saved_as_a_plain_model(kind, tmp_path):
+    """The saved classifier gives, without this package, the probabilities of scikit-learn's regression on what its last
+    layer reads."""
+    flags, out = texts(tmp_path, kind), tmp_path / "out"
+    mlc.main([*flags, *QUIET, "--linear", "true", "--output_dir", str(out)])
+    assert "logistic regression" in (out / "README.md").read_text(encoding="utf-8")
+    net = AutoModelForSequenceClassification.from_pretrained(out).eval()
+    head = net.classifier.out_proj if kind == "roberta" else net.classifier
+    seen = []
+    head.register_forward_hook(lambda module, given, made: seen.append(given[0]))
+    with torch.no_grad():
+        inputs = tiny_tokenizer()(tiny_texts(40, 0)["text"][:], padding=True, return_tensors="pt")
+        logits = net(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
+    labels = gold(0, 40)
+    expected = cross_validated(seen[0], labels)
+    np.testing.assert_allclose(torch.sigmoid(logits).numpy(), expected.probabilities(seen[0]), atol=2e-2)
+    z = standardised(seen[0].double())
+    theirs = LogisticRegression(C=expected.c, class_weight="balanced" if expected.balanced else None, tol=1e-8)
+    for label in range(len(LABELS)):
+        p = theirs.fit(z, labels[:, label].numpy()).predict_proba(z)[:, 1]
+        np.testing.assert_allclose(torch.sigmoid(logits[:, label]).numpy(), p, atol=2e-2)
+
+
+def test_alone_on_features_and_images(tmp_path):
+    out = tmp_path / "features"
+    mlc.main([*QUIET, "--linear", "true", "--max_train_rows", "80", "--output_dir", str(out)])
+    model = SealForMultiLabel.from_pretrained(out, with_loss_net=False)
+    data = mlc.PROGRAM.load(mlc.PROGRAM.parse(["--max_train_rows", "80", "--output_dir", str(out)]))
+    x, labels = (torch.tensor(np.array(data.train[name][:]), dtype=torch.float32) for name in ("features", "labels"))
+    p, _ = model.predict(features=x)
+    np.testing.assert_allclose(p.numpy(), cross_validated(x, labels).probabilities(x), atol=1e-3)
+    assert model.config.num_layers == 0 and model.config.hidden_size == x.shape[1]
+
+    pytest.importorskip("PIL")
+    encoder, folder = saved_encoder(tmp_path / "encoder", "vit"), write_folder(tmp_path / "data")
+    metrics = mlc.main(
+        [*QUIET, "--linear", "true", "--dataset", str(folder), "--model_name_or_path", str(encoder)]
+        + ["--output_dir", str(tmp_path / "images")]
+    )
+    assert metrics["eval_f1_example_decided"] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--learning_rate", "1e-3"], "`learning_rate` is given, but --linear true trains no net"),
+        (["--loss", "nce"], "--loss is 'nce', but --linear true has no loss-net"),
+        (["--tune", "3"], "`tune` is given"),
+        (["--resume_from_checkpoint", "last"], "`resume_from_checkpoint` is given"),
+        (["--hidden_size", "8"], "`hidden_size` is given"),
+        (["--dataset", "digit_images"], "reads the features of a pretrained model"),
+    ],
+)
+def test_flags_of_a_training_are_refused(flags, said, tmp_path):
+    with pytest.raises(ValueError, match=said) as error:
+        mlc.PROGRAM.parse([*QUIET, "--linear", "true", *flags, "--output_dir", str(tmp_path / "out")])
+    assert "\n" not in str(error.value)
+
+
+def test_the_method_of_a_comparison_is_the_row_of_a_run(program, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "SHARE", 1e9)
+    small = "--max_train_rows 60 --hidden_size 8 --num_train_epochs 1 --per_device_train_batch_size 30".split()
+    runs = program.main([*small, "--losses", "linear", "--output_dir", str(tmp_path / "compared")])
+    (run,) = runs.all()["linear"]
+    flags = [*small, *QUIET, "--decoder", "threshold", "--output_dir", str(tmp_path / "out")]
+    assert run["test_f1_example_tuned"] == pytest.approx(mlc.main(flags)["test_f1_example_linear_features"], abs=1e-6)
+    assert "`linear` a logistic regression" in (tmp_path / "compared" / "table.md").read_text(encoding="utf-8")
