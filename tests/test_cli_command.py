@@ -12,6 +12,7 @@ import runpy
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -278,6 +279,26 @@ def test_a_signal_ends_a_program_as_ctrl_c_does(name, a_worker_dies, monkeypatch
     monkeypatch.setenv("RANK", "1")
     assert run(monkeypatch, "predict") == 128 + number
     assert capsys.readouterr().err == ""  # the process of rank 0 says it
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(signal.SIGTERM, "terminated by SIGTERM"), (signal.SIGINT, "interrupted")]
+)
+def test_a_signal_in_a_destructor_ends_a_program_too(number, said, monkeypatch, capsys):
+    """Python prints errors of destructors and goes on."""
+
+    class Dying:
+        def __del__(self):
+            signal.raise_signal(number)
+
+    def main():
+        Dying()
+        for _ in range(1000):
+            time.sleep(0.01)
+
+    stubbed(monkeypatch, main)
+    assert run(monkeypatch, "predict") == 128 + number
+    assert capsys.readouterr().err == f"seal-hf predict: {said}.\n"
 
 
 def test_a_second_sigterm_ends_a_program_at_once(monkeypatch):

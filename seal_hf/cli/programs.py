@@ -5,6 +5,7 @@ This module imports no library: many mistakes are reported at once.
 
 from __future__ import annotations
 
+import _thread
 import os
 import select
 import signal
@@ -62,7 +63,7 @@ def run_program(main: Callable[[], object]) -> None:
     signal that is ignored when the program starts, as `nohup` does with SIGHUP, stays ignored.
     """
     guard_errors()
-    with _signals() as arrived, _quiet_threads():
+    with _signals() as arrived, _quiet_threads(), _kept_interrupts():
         try:
             status = _status(main)
         except KeyboardInterrupt:
@@ -147,6 +148,26 @@ def _quiet_threads() -> Iterator[None]:
         yield
     finally:
         threading.excepthook = before
+
+
+@contextmanager
+def _kept_interrupts() -> Iterator[None]:
+    """Inside, Ctrl-C or a signal that arrives in a destructor, where Python ignores errors, interrupts what follows."""
+    before, timers = sys.unraisablehook, []
+
+    def hook(args: Any) -> None:
+        if not isinstance(args.exc_value, KeyboardInterrupt):
+            return before(args)
+        timers.append(threading.Timer(0.01, _thread.interrupt_main))  # after the destructor
+        timers[-1].start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+        for timer in timers:
+            timer.cancel()
 
 
 def _say(line: str, once: bool = False) -> None:
