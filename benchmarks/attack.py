@@ -37,6 +37,8 @@ GROUPS = {
     "flags": "flags",
     "checkpoints": "states",
     "surroundings": "surroundings",
+    "demo": "demo",
+    "secrets": "secrets",
 }
 
 
@@ -56,6 +58,7 @@ def prepared(scratch: Path, given: Path | None = None) -> Path:
 
     for where, _ in COMMANDS.values():
         import_module(where.split(":")[0])
+    import gradio  # noqa: F401
     import matplotlib.pyplot  # noqa: F401  # and its cache of fonts
     import torch
 
@@ -81,6 +84,8 @@ def prepared(scratch: Path, given: Path | None = None) -> Path:
 
 
 def main() -> None:
+    if os.environ.get("PYTHONHASHSEED") != "0":  # sets have the same order in every run
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"PYTHONHASHSEED": "0"})
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)

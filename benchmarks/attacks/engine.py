@@ -39,9 +39,9 @@ class Case:
             well, or None if it must be refused.
         command: the words after `seal-hf`; or a function in its place, which is run as a program is.
         names: the message must contain one of these: a file, field or flag.
-        ends: an exit status with which the command may also end, without an error of its own, and why.
-        check: a further look at what an accepted command has left; returns a fault, or None.
+        check: a further look at what a command has left that ended as it may; returns a fault, or None.
         memory: address space in bytes; 0: `prepare` has set the limit. seconds: the time limit.
+        ends: an exit status with which the command may also end, without an error of its own, and why.
     """
 
     group: str
@@ -49,10 +49,10 @@ class Case:
     prepare: Callable[[random.Random], str | None]
     command: list[str] | Callable[[], object]
     names: tuple[str, ...] = ()
-    ends: tuple[int, str] | None = None
     check: Callable[[], str | None] | None = None
     memory: int = 6 << 30
     seconds: float = 60
+    ends: tuple[int, str] | None = None
 
 
 @dataclass
@@ -121,8 +121,10 @@ def _in_child(case: Case, folder: Path, draw: random.Random, allowed: list[Path]
         watch = Watch(folder / "case", folder / BAIT, [*allowed, folder / "tmp"])
         watch.start()
         status = command_status(case.command)
-        fault = case.check() if status == 0 and case.check is not None else None
-        (folder / "seen.json").write_text(json.dumps({"legal": legal, "fault": fault, "seen": watch.found()}))
+        seen = watch.found()
+        ended = status == 0 or (case.ends is not None and status == case.ends[0])
+        fault = case.check() if ended and case.check is not None else None
+        (folder / "seen.json").write_text(json.dumps({"legal": legal, "fault": fault, "seen": seen}))
     except BaseException:  # a fault of this program, which its author shall see
         traceback.print_exc()
     finally:
@@ -190,7 +192,7 @@ def outcome(case: Case, folder: Path, status: int, seconds: float) -> Outcome:
             return judged(SILENT, found["fault"] or "nothing said")
         return judged(LEGAL, found["legal"])
     if case.ends is not None and status == case.ends[0] and (not last or "terminated by SIGTERM" in last):
-        return judged(LEGAL, case.ends[1])
+        return judged(SILENT, found["fault"]) if found.get("fault") else judged(LEGAL, case.ends[1])
     if not last or len(last) > LONGEST:
         return judged(UNCLEAR, f"status {status}: {last}")
     if case.names and not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", last) for name in case.names):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import shlex
 import shutil
+import signal
+import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+
+from seal_hf.utils.messages import printable
 
 from . import samples
 from .engine import Case
@@ -164,21 +169,69 @@ def cases(models: Path, each: int = 3) -> Iterator[Case]:
                 yield case(models, label, words, action.dest, flag, value)
 
 
+def terminated_later(seconds: float = 6) -> None:
+    """A demo ends then."""
+    parent = os.getpid()
+    if os.fork() == 0:
+        time.sleep(seconds)
+        os.kill(parent, signal.SIGTERM)
+        os._exit(0)
+
+
 def case(models: Path, label: str, words: list[str], dest: str, flag: str, value: str) -> Case:
     def prepare(draw: random.Random) -> str | None:
         samples.write(samples.data())
+        if words[0] == "demo":
+            terminated_later()
         if words[0] == "report":
             shutil.copytree(models / "texts", "run")
         return legal(dest, value)
 
     at = [i for i, word in enumerate(words) if word == flag]
     kept = [word for i, word in enumerate(words) if not any(i in (j, j + 1) for j in at)]
-    names = (dest, flag, *([value] if value.strip() else []), "usage")
-    return Case("flags", f"{label} {flag} {value[:30]!r}", prepare, [*kept, f"{flag}={value}"], names, seconds=40)
+    names = (
+        dest,
+        flag,
+        *([printable(value)] if value.strip() else []),
+        "File name too long",
+        "usage",
+        "NaN or infinite",
+    )
+    name = f"{label} {flag} {value[:30]!r} of {len(value)}"
+    ends = (143, "a page that is served") if words[0] == "demo" and legal(dest, value) else None
+    return Case("flags", name, prepare, [*kept, f"{flag}={value}"], names, seconds=90, ends=ends)
 
 
-LEGAL: dict[str, str] = {}
+ANY_TEXT = {  # flags that take any text
+    "run_name": "the name of a run",
+    "hub_token": "a token, which nothing asks for here",
+    "text_column": "a column of files that are uploaded later",
+    "image_column": "a column of files that are uploaded later",
+    "word_column": "a column of files that are uploaded later",
+    "log_level": "checked by the parser",
+}
+ZERO = {  # flags for which 0 has a meaning
+    "tune": "no search",
+    "patience": "no early end",
+    "task_weight": "the energy alone",
+    "global_size": "no global energy",
+    "port": "any free port",
+    "seed": "a seed",
+    "data_seed": "a seed",
+}
+OF_ZERO = ("_weight", "_decay", "_std", "_steps", "_rate", "_norm", "_delay", "_workers", "_alpha", "_scale", "_rows")
 
 
 def legal(dest: str, value: str) -> str | None:
-    return LEGAL.get(dest)
+    """Why a command may end well with this value. What is not listed must be refused."""
+    if value.lower() in ("true", "false"):
+        return "a switch, which is on or off"
+    try:
+        number = float(value) if not value.startswith("0x") else float("nan")
+    except ValueError:
+        return ANY_TEXT.get(dest)
+    if 0 < number < float("inf"):
+        return "a number above 0"
+    if number == 0 and (dest in ZERO or dest.endswith(OF_ZERO)):
+        return ZERO.get(dest, "none of it")
+    return ANY_TEXT.get(dest)

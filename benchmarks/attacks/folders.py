@@ -71,6 +71,10 @@ POOL: list[Any] = [
     False,
     "a" * 10_000,
 ]
+NAMED = (  # the message names one of these: a file or field of the folder, or what was read from it
+    "_loss_net config.decisions config.inputs preprocessor_config.json decoder energy".split()
+    + ["the model", "weights and settings that the run began with"]
+)
 Change = Callable[[Path, random.Random], None]
 
 
@@ -360,6 +364,7 @@ ATTACKS: dict[str, Change] = {
     "an empty folder": lambda folder, draw: [shutil.rmtree(folder), folder.mkdir()] and None,
 }
 IGNORED = "the result is that of the untouched folder"
+A_BYTE = "weights have no checksum: another byte is another weight"
 HARMLESS = {  # attack -> why a command may end well although its result differs from that of the untouched folder
     "labels that steer": "files hold names as they are; terminals and pages get them escaped",
 }
@@ -425,7 +430,7 @@ def case(
         return legal or IGNORED
 
     check = None if legal else lambda: differences(models / "reference" / name / command)
-    names = ("m", "_loss_net", "config.decisions", "config.inputs", *([field] if field else []))
+    names = ("m", *NAMED, *([field] if field else []))
     return Case("saved folders", f"{name}: {title} ({command})", prepare, words.split(), names, check, seconds=40)
 
 
@@ -455,7 +460,23 @@ FILES = [  # that a command reads
     "_loss_net/config.json",
     "_loss_net/model.safetensors",
 ]
-LEGAL_FIELDS: dict[str, str] = {}  # field -> why another value may give another result
+LEGAL_FIELDS: dict[str, tuple[Any, str]] = {  # field -> which values may give another result, and why
+    "words": (str, "a vocabulary of other words"),
+    "decisions": (type(None), "without decisions, the usual ones are taken"),
+    "rescale_factor": ((int, float), "any number multiplies pixels"),
+}
+
+
+def legal_value(field: str, value: Any) -> str | None:
+    kind, why = LEGAL_FIELDS.get(field, ((), ""))
+    return why if isinstance(value, kind) and not isinstance(value, bool) else None
+
+
+def reason(file: str, mutation: str) -> str | None:
+    """Why a file with mutated bytes may give another result."""
+    if file.endswith(".safetensors"):
+        return A_BYTE if mutation in ("a byte", "five bytes") else None
+    return None
 
 
 def reads(file: str) -> str:
@@ -473,7 +494,7 @@ def with_fields(models: Path, draw: random.Random, each: int = 2) -> Iterator[Ca
                     shown = f"{file} {'.'.join(map(str, where))} = {repr(value)[:24]}"
                     field = next(str(key) for key in reversed(where) if isinstance(key, str))
                     change = one_field(file, where, copy.deepcopy(value))
-                    yield case(models, name, shown, change, reads(file), LEGAL_FIELDS.get(field), field)
+                    yield case(models, name, shown, change, reads(file), legal_value(field, value), field)
 
 
 def with_bytes(models: Path) -> Iterator[Case]:
@@ -485,7 +506,7 @@ def with_bytes(models: Path) -> Iterator[Case]:
                 def change(folder: Path, draw: random.Random, file: str = file, mutate=mutate) -> None:
                     (folder / file).write_bytes(mutate((folder / file).read_bytes(), draw))
 
-                yield case(models, name, f"{file}: {mutation}", change, reads(file))
+                yield case(models, name, f"{file}: {mutation}", change, reads(file), reason(file, mutation))
 
 
 def cases(models: Path) -> Iterator[Case]:

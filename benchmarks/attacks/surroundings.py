@@ -193,7 +193,7 @@ def odd_names(models: Path) -> Iterator[Case]:
             ]
             yield Case(
                 "surroundings",
-                f"a path {name[:12]!r} ({given[0]})",
+                f"a path {name[:12]!r} of {len(name)} ({given[0]})",
                 prepared(lambda draw: None, "a name that this system takes"),
                 given,
                 ("output_dir", "output", "File name too long", "name"),
@@ -255,6 +255,7 @@ def closed(models: Path) -> Iterator[Case]:
                 prepared(then, "files are written all the same"),
                 words(command, models),
                 ("output", "space", "Broken pipe", "descriptor"),
+                ends=(141, "as `| head` ends a program") if "gone" in way else None,
             )
 
 

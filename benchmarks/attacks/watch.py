@@ -10,13 +10,24 @@ import ctypes
 import os
 import sys
 import sysconfig
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 IN_OPEN = 0x20  # of <sys/inotify.h>
 CODE, OUTSIDE = "code run", "opened outside"
 STARTED = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn")
+HERE = {"127.0.0.1", "::1", "localhost"}  # a page asks itself whether it is there
 CALLED = ("socket.connect", "socket.getaddrinfo", "socket.sendto")
 SYSTEM = ("/dev", "/proc", "/sys", "/etc", "/usr")
+
+
+def _words(arguments: Iterable) -> Iterator[str]:
+    """The texts in nested arguments, such as a host and its port."""
+    for each in arguments:
+        if isinstance(each, tuple):
+            yield from _words(each)
+        elif isinstance(each, str):
+            yield each
 
 
 class Watch:
@@ -65,7 +76,7 @@ class Watch:
             self.seen.append((CODE, f"unpickled {arguments[0]}.{arguments[1]}"))
         elif event in STARTED and arguments[0] != "git":  # a comparison records the commit of the code
             self.seen.append((CODE, f"{event} {arguments[:2]}"))
-        elif event in CALLED:
+        elif event in CALLED and not (HERE & set(_words(arguments))):
             self.seen.append((OUTSIDE, f"{event} {arguments[1:]}"))
 
     def _open(self, path: object) -> None:
