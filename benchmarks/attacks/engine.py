@@ -70,6 +70,8 @@ def run_cases(
     cases: Iterable[Case], scratch: Path, seed: int, jobs: int, allowed: list[Path], keep: bool = False
 ) -> Iterator[Outcome]:
     """Run each case in a fork of this process, `jobs` at a time; yields what became of each, as they end."""
+    import seal_hf.__main__  # noqa: F401  # once, not in each fork
+
     waiting, running, number = iter(cases), {}, 0
     while True:
         while len(running) < jobs and (case := next(waiting, None)) is not None:
