@@ -37,11 +37,8 @@ OUTPUTS = {  # flags of some kinds of output -> the kinds
 }
 Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> the values with which the flag is read
 ANY: list[str] = []  # in place of these values: every one but None, False, and empty ones
-WARMED = [
-    kind.value
-    for kind, build in TYPE_TO_SCHEDULER_FUNCTION.items()
-    if "num_warmup_steps" in signature(build).parameters
-]
+SCHEDULES: dict[Any, Any] = TYPE_TO_SCHEDULER_FUNCTION
+WARMED = [kind.value for kind, build in SCHEDULES.items() if "num_warmup_steps" in signature(build).parameters]
 OF_NEEDED: dict[str, dict[str, list[str]]] = {  # flags -> as in `Readers`
     # of data and nets
     "train_subset": {"max_train_rows": ANY},
