@@ -275,6 +275,19 @@ def test_alone_on_features_and_images(tmp_path):
     assert metrics["eval_f1_example_decided"] > 0.5
 
 
+@pytest.mark.parametrize("kind", ["vit", "convnext"])
+def test_a_run_on_images_has_a_row_with_a_pretrained_net_alone(kind, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("PIL")
+    monkeypatch.setattr(training, "SHARE", 1e9)
+    data, quick = ["--dataset", str(write_folder(tmp_path / "data"))], [*QUIET, "--max_steps", "2", "--output_dir"]
+    encoder = ["--model_name_or_path", str(saved_encoder(tmp_path / "encoder", kind))]
+    metrics = mlc.main([*data, *encoder, *quick, str(tmp_path / "out")])
+    assert metrics["eval_f1_example_linear_encoder"] > 0.6
+    assert "linear" not in "".join(mlc.main([*data, *quick, str(tmp_path / "cnn")]))
+    said = "No logistic regression is fitted beside: the net of images is not pretrained."
+    assert said in capsys.readouterr().out.splitlines()
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [

@@ -166,9 +166,8 @@ def _forward_work(trainer: Any, net: Any) -> float:
     """The multiplications of a forward pass of a row; 0 for an encoder whose outputs are kept."""
     if trainer.frozen_encoder is not None:
         return 0.0
-    table = net.get_input_embeddings()
-    weights = sum(parameter.numel() for parameter in net.parameters())
-    weights -= sum(parameter.numel() for parameter in table.parameters()) if isinstance(table, nn.Module) else 0
+    tables = {module.weight for module in net.modules() if isinstance(module, nn.Embedding)}  # rows are only looked up
+    weights = sum(parameter.numel() for parameter in net.parameters() if parameter not in tables)
     ids = trainer.train_dataset.ragged.get("input_ids")
     if ids is not None:
         return weights * len(ids[0]) / max(len(trainer.train_dataset), 1)
