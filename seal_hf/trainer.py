@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.trainer_utils import has_length
+from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import ModelOutput
 
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
@@ -43,7 +43,7 @@ from .training.base import StructuredTrainer
 from .training.checkpoints import TwoNetCheckpoints
 from .training.decisions import fit_decisions
 from .training.decoding import PredictionDecoder, check_undecoded
-from .training.energy_weight import EnergyWeight, is_ruled, prefix_of
+from .training.energy_weight import EnergyWeight, Lessons, is_ruled, prefix_of
 from .training.epochs import tell_epochs
 from .training.evaluation import counted_rows
 from .training.forwards import PhaseMeters, TwoNets
@@ -55,6 +55,7 @@ from .training.run_record import FRESH
 from .training.samplers import WindowRepeatSampler, has_few_labels
 from .training.setup import loss_net_learner, made_extensions, made_space, own_loss, prepare_net, prepare_run
 from .training.task_nets import with_loss_net
+from .training.verdict import store_verdict
 from .training.window import Window
 from .utils.modules import frozen, train_mode
 
@@ -234,6 +235,16 @@ class SealTrainer(StructuredTrainer):
         return self._energy_weights.at(done, self.state.log_history)
 
     @property
+    def lessons(self) -> Lessons | None:
+        """How far the loss-net taught the task-net whose weights are kept; None without a loss-net."""
+        if self.energy_loss is None:
+            return None
+        log, best = self.state.log_history, self.state.best_global_step
+        kept = best if self.args.load_best_model_at_end and best else self.state.global_step
+        epoch = next((entry["epoch"] for entry in log if entry.get("step") == kept and "epoch" in entry), None)
+        return self._energy_weights.lessons(log, kept, self.state.epoch or 0.0 if epoch is None else epoch)
+
+    @property
     def _is_loss_net_step(self) -> bool:
         steps, every = self.args.loss_net_steps, self.args.loss_net_every
         return self.learner is not None and steps > 0 and self.state.global_step % every == 0 and self._ends_in_step
@@ -370,6 +381,12 @@ class SealTrainer(StructuredTrainer):
         """
         self._writes_card, self.given_decoder = True, decoder
         return fit_decisions(self, self.eval_dataset if dataset is None else dataset, decoder)
+
+    def train(self, *args: Any, **kwargs: Any) -> TrainOutput:
+        """As that of [`StructuredTrainer`]. The task-net's config then holds the verdict on the training."""
+        result = super().train(*args, **kwargs)
+        store_verdict(self)
+        return result
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """As the Trainer's; also writes the model card after `fit_decisions`."""

@@ -25,11 +25,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         ValueError, OSError: one line tells what is wrong and what to do. No incomplete output is left.
     """
     flags = Flags("seal-hf export", DESCRIPTION)
-    flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="a saved task-net")
-    flags.flag("output", required=True, metavar="FILE.onnx", help="the file to write")
-    flags.flag("fold_decision", type=bool, help="put the saved threshold into the classifier's bias: cut at 0.5 then")
+    flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="This saved task-net is written.")
+    flags.flag("output", required=True, metavar="FILE.onnx", help="The ONNX file has this name.")
+    flags.flag("fold_decision", type=bool, help="The saved threshold goes into the classifier's bias: cut at 0.5 then.")
     add_origin(flags)
-    flags.flag("overwrite", type=bool, help="replace an existing output")
+    flags.flag("overwrite", type=bool, help="An existing output is replaced.")
     options = flags.parsed(argv)
     output = Path(options.output)
     check_new(output, options.overwrite)

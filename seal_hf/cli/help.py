@@ -1,7 +1,8 @@
-"""`--help` of the programs that train: our flags in groups, a line each, with their defaults.
+"""`--help` of the programs that train: the dozen flags that matter, with their defaults. `--help GROUP` shows the flags
+of a group, and `--help_all` all of them.
 
 A flag belongs to the group of the dataclass that declares it, or of the section in that class's docstring that explains
-it. `--help_all` shows the Trainer's own flags; `--help` shows those that every run needs or a recipe sets.
+it. The last group has the Trainer's own flags, without those that every run needs or a recipe sets.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import Enum
 from typing import Any
@@ -18,22 +19,59 @@ from transformers import TrainingArguments
 
 from ..reports.common import UNASKED
 from ..utils.recorded import HIDDEN, names_a_secret
+from .programs import ALL, FULL
 
-SHORT, FULL = "--help --help_all".split()
 GROUPS = {
-    "data": "Data",
-    "model": "Model",
-    "energy": "Energy: losses, the loss-net, and how strongly it teaches",
+    "data": "Data: where they are, their columns and their rows",
+    "model": "Model: the pretrained model, adapters, and the sizes of nets from scratch",
+    "run": "Run: rates, epochs, evaluations, checkpoints, and what is printed and written",
+    "energy": "Energy: what trains the loss-net, and how strongly it teaches",
+    "loss_net": "Loss-net: its encoder, its updates, its optimizer and its memory",
+    "task_loss": "Task loss: the task-net's own loss, and weights of labels",
+    "output": "Output: options of tags, large label sets and masks",
+    "implicit": "Implicit gradients of the loss-net",
     "decisions": "Decisions of the saved task-net, and its card",
-    "run": "Run",
+    "trainer": "Trainer: the other flags of the Trainer of transformers",
 }
 DECLARED_BY = ("data", "model", "run", "energy")  # groups of a program's dataclasses, in their order
-SECTIONS = {"decisions": "decisions", "earlier run": "run"}  # word in the title of a docstring's section -> group
+SECTIONS = {  # words in the title of a docstring's section -> group; the first that occur count
+    "decisions": "decisions",
+    "earlier run": "run",
+    "the task loss": "task_loss",
+    "implicit gradients": "implicit",
+    "tag sequences": "output",
+    "large label sets": "output",
+    "masks": "output",
+    "alternation": "loss_net",
+    "the loss-net and its optimizer": "loss_net",
+    "time and memory": "loss_net",
+}
+MAIN = {  # the flags that matter -> what they do, in whole sentences
+    "dataset": "Give the data here: a file, a folder, a Hub id, or the name of embedded data.",
+    "model_name_or_path": "Name the pretrained model to fine-tune, a folder or a Hub id. Without it a small net is "
+    "trained from scratch, where the data allow it.",
+    "output_dir": "The model, its card, its figures and report.html go to this folder.",
+    "task_net_path": "The energy network learns from samples of this trained task-net.",
+    "rules": "The rules in this file teach the rows without labels.",
+    "num_labelled": "Only this many training rows keep their labels; the rules teach the others.",
+    "energy_loss": "This loss trains the loss-net. The value ce trains none: it is the baseline to compare with.",
+    "energy_method": "This method trains the energy network.",
+    "energy_weight": "λ1 says how strongly the loss-net teaches. By default evaluations choose it, and it may stay 0.",
+    "target": "This figure of the validation rows chooses the decision rule.",
+    "learning_rate": "Lower the rate if the loss jumps, and raise it if the run was too short.",
+    "num_train_epochs": "The run ends after this many passes over the training rows, or earlier by --patience.",
+    "per_device_train_batch_size": "Each step reads this many rows on each device. Halve it if memory runs out.",
+    "patience": "The run stops after this many evaluations without gain; 0 never stops early.",
+    "tune": "This many trials search the settings first, and the run takes the best. It needs the extra optuna.",
+    "seed": "The seed draws weights, samples and the order of rows. A second one shows how much of a gain is luck.",
+    "resume_from_checkpoint": "Give the word last to go on with an interrupted run.",
+    "overwrite_output_dir": "Give true to replace the run that the output folder holds.",
+}
+OF_RULES = ("num_labelled",)  # matters if rules teach the other rows
 EVERY_RUN = (
     "output_dir num_train_epochs learning_rate per_device_train_batch_size gradient_accumulation_steps bf16 seed "
     "logging_steps report_to resume_from_checkpoint"
 ).split()
-OF_THE_TRAINER = "Of the Trainer of transformers"
 LEFT = 36  # columns for a flag and its value
 WIDEST = 120
 
@@ -58,27 +96,42 @@ class Help:
     unread: Iterable[str] = ()
     note: str = ""
 
-    def text(self, everything: bool = False) -> str:
+    def text(self, asked: str = "") -> str:
         """The help, as wide as the terminal, at most 120 columns.
 
         Args:
-            everything: full texts, and the Trainer's own flags too (`--help_all`); else a line for each flag.
+            asked: "" for the flags that matter, the name of a group for its flags, or `all`.
         """
         width = min(shutil.get_terminal_size().columns, WIDEST)
-        usage = f"usage: {self.prog} [-h] [{FULL}] [--recipe FILE.yaml] [FLAGS]"
+        usage = f"usage: {self.prog} [-h [GROUP]] [{FULL}] [--recipe FILE.yaml] [FLAGS]"
         lines = [usage, "", *textwrap.wrap(self._legend, width)]
-        titles = {**GROUPS, "": OF_THE_TRAINER} if everything else GROUPS
-        groups = self.groups()
-        for group, title in titles.items():
-            flags = [field for field in groups[group] if field.name not in self.unread]
-            if flags:
-                lines += ["", f"{title}:", *(line for field in flags for line in self._lines(field, everything, width))]
-        return "\n".join(lines)
+        return "\n".join([*lines, *(self.main(width) if asked == "" else self.details(asked, width))])
+
+    def main(self, width: int, without: Collection[str] = ()) -> list[str]:
+        """The flags that matter, without some of them, and the names of the groups."""
+        groups = {group: [f for f in found if f.name not in self.unread] for group, found in self.groups().items()}
+        there = {field.name: field for found in groups.values() for field in found}
+        without = [*without, *OF_RULES] if "rules" not in there else without
+        flags = [(there[name], text) for name, text in MAIN.items() if name in there and name not in without]
+        names = [f"  {group:<10} {GROUPS[group]} ({len(found)})" for group, found in groups.items() if found]
+        lines = [line for field, text in flags for line in self._lines(field, text, width)]
+        intro = f"All flags in groups. `{self.prog} --help GROUP` shows one, and {FULL} shows all:"
+        return ["", *lines, "", *textwrap.wrap(intro, width), *(name[:width] for name in names)]
+
+    def details(self, asked: str, width: int) -> list[str]:
+        """The flags of one group, or of all."""
+        lines = []
+        for group, found in self.groups().items():
+            flags = [field for field in found if field.name not in self.unread]
+            if flags and asked in (ALL, group):
+                texts = [(field, str(field.metadata.get("help") or "")) for field in flags]
+                lines += ["", f"{GROUPS[group]}:", *(line for each in texts for line in self._lines(*each, width))]
+        return lines
 
     def groups(self) -> dict[str, list[Field]]:
-        """Group -> its fields, ours before the Trainer's. The group "" is only in `--help_all`."""
+        """Group -> its fields, ours before the Trainer's."""
         theirs = {field.name for field in fields(TrainingArguments) if field.init}
-        found: dict[str, list[Field]] = {group: [] for group in (*GROUPS, "")}
+        found: dict[str, list[Field]] = {group: [] for group in GROUPS}
         for group, kind in zip(DECLARED_BY, self.arguments, strict=True):
             documented, ours = documented_groups(kind), declared_by_us(kind)
             for field in fields(kind):
@@ -87,31 +140,29 @@ class Help:
         ours = {field.name for group in found.values() for field in group}
         for field in fields(self.arguments[-1]):
             if field.name in theirs and field.name not in ours:
-                found["run" if field.name in EVERY_RUN or self._is_set(field) else ""].append(field)
+                found["run" if field.name in EVERY_RUN or self._is_set(field) else "trainer"].append(field)
         return found
 
     @property
     def _legend(self) -> str:
         among = f" a|b: for {'|'.join(self.values)}." if len(self.values) > 1 else ""
         return (
-            f"Each flag is shown with its default; -: none, or it follows from other "
-            f"flags.{among}{self.note} Full texts and the Trainer's flags: {FULL}."
+            f"Each flag is shown with its default; - means that it has none, or that it follows from other "
+            f"flags.{among}{self.note}"
         )
 
     def _is_set(self, field: Field) -> bool:
         """True if a recipe sets this flag of the Trainer."""
         return any(values[field.name] != self.plain[field.name] for values in self.values.values())
 
-    def _lines(self, field: Field, everything: bool, width: int) -> list[str]:
+    def _lines(self, field: Field, text: str, width: int) -> list[str]:
         aliases = field.metadata.get("aliases") or [f"--{field.name}"]
         values = [shown(field.name, each[field.name]) for each in self.values.values()]
         value = values[0] if len(set(values)) == 1 else "|".join(values)
-        left, text = f"  {aliases[0]} {value}".ljust(LEFT), " ".join((field.metadata.get("help") or "").split())
-        indent = max(LEFT, len(left)) + 2
-        if not everything:
-            return [f"{left}  {textwrap.shorten(text, max(width - indent, 20), placeholder=' …')}".rstrip()]
-        wrapped = textwrap.wrap(text, max(width - LEFT - 2, 20)) or [""]
-        first = [f"{left}  {wrapped.pop(0)}"] if indent == LEFT + 2 else [left]
+        left = f"  {aliases[0]} {value}".ljust(LEFT)
+        room = max(width - LEFT - 2, 20)
+        wrapped = textwrap.wrap(" ".join(text.split()), room, break_on_hyphens=False) or [""]
+        first = [f"{left}  {wrapped.pop(0)}"] if len(left) == LEFT else [left]
         return [line.rstrip() for line in (*first, *(f"{'':{LEFT + 2}}{line}" for line in wrapped))]
 
 
@@ -151,13 +202,6 @@ def shown(name: str, value: Any) -> str:
     if isinstance(value, (list, tuple, dict)) or value is None or value == "":
         return " ".join(map(str, value)) if value else "-"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def asked_for(words: Sequence[str]) -> str | None:
-    """The word of a command line that asks for help, or None."""
-    if FULL in words:
-        return FULL
-    return SHORT if {"-h", SHORT} & set(words) else None
 
 
 def recipes_that_hold(

@@ -11,18 +11,19 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..utils.faults import fault_of
-from ..utils.messages import guard_errors, one_line
+from ..utils.messages import did_you_mean, guard_errors, one_line
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback, TrainingArguments
 
 USAGE, INTERRUPTED, UNREAD = 2, 130, 141  # exit statuses: a mistaken command line; as of shells after SIGINT, SIGPIPE
+SHORT, FULL, ALL = ("-h", "--help"), "--help_all", "all"  # words that ask for help; what the second one shows
 ENDING = ("SIGTERM", "SIGHUP")  # they end a program as Ctrl-C does; a terminal that closes sends the latter
 
 
@@ -38,6 +39,38 @@ def program_name() -> str:
 def given_flags(words: Iterable[str]) -> frozenset[str]:
     """The argument names of the flags on a command line."""
     return frozenset(word[2:].split("=")[0].replace("-", "_") for word in words if word.startswith("--"))
+
+
+def help_asked_for(words: Sequence[str], groups: Collection[str]) -> str | None:
+    """What a command line asks to be shown: "" for `--help`, `all` for `--help_all`, or the name of a group, which is
+    the word after `--help`; None if it asks for no help.
+
+    Raises:
+        UsageError: there is no such group.
+    """
+    for place, word in enumerate(words):
+        if word == FULL:
+            return ALL
+        if word not in SHORT:
+            continue
+        following = words[place + 1] if len(words) > place + 1 else ""
+        if following == FULL or following in groups:
+            return ALL if following == FULL else following
+        if following and not following.startswith("-"):
+            hint = did_you_mean(following, groups)
+            raise UsageError(f"no group of flags {following!r}.{hint} All of them: {', '.join(groups) or 'none'}.")
+        return ""
+    return None
+
+
+def without_help(words: Sequence[str]) -> list[str]:
+    """A command line without what [`help_asked_for`] reads; a name after `--help` is that of a group."""
+    before = ["", *words]
+    return [
+        word
+        for word, last in zip(words, before, strict=False)
+        if word not in (*SHORT, FULL) and not (last in SHORT and not word.startswith("-"))
+    ]
 
 
 def check_one_process(what: str) -> None:

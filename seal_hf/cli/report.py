@@ -22,8 +22,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         ValueError: the folder holds no run, or matplotlib is missing.
     """
     flags = Flags("seal-hf report", DESCRIPTION)
-    flags.add_argument("folder", help="output folder of a run")
-    flags.flag("beside", metavar="FOLDER", help="another run on the same data, whose figures are shown too")
+    flags.add_argument("folder", help="This is the output folder of the run.")
+    flags.flag("beside", metavar="FOLDER", help="The figures of this other run on the same data are shown too.")
     options = flags.parsed(argv)
     if not has_matplotlib():
         raise ValueError("the page needs matplotlib: pip install 'seal_hf[plot]'.")

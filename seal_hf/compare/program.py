@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,7 +34,8 @@ from typing import Any
 import datasets
 from transformers.utils import logging as hf_logging
 
-from ..cli.programs import check_one_process, program_name
+from ..cli.help import GROUPS, WIDEST
+from ..cli.programs import check_one_process, help_asked_for, program_name
 from ..cli.recipes import packaged_recipe, read_recipe, recipe_keys
 from ..cli.train.rewards import program_of
 from ..data.contents import fingerprint
@@ -52,6 +54,8 @@ from .table import comparison, decided, markdown, plot
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds", "tune": "budget"}
 ENCODER = ("model_name_or_path", "freeze_encoder", "long_texts")  # for another one, other settings are best
 LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method sets these
+ELSEWHERE = ("output_dir", "resume_from_checkpoint", "overwrite_output_dir", *NAMES_HERE, *LOSS_KEYS, *EVERY_RUN)
+OF_THE_RUNS = "flags of every run, as in training:"
 USUAL_KIND, REWARDS = next(iter(KINDS)), "rewards"
 
 
@@ -231,28 +235,70 @@ def own_parser(kind: Kind) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     named, usual = ", ".join(kind.methods), " ".join(kind.usual)
-    parser.add_argument("--losses", nargs="+", metavar="METHOD", help=f"of {named}, or all; default: {usual}")
-    parser.add_argument("--recipes", nargs="+", type=Path, default=[], metavar="FILE.yaml", help="instead of --losses")
-    parser.add_argument("--recipe", type=Path, metavar="FILE.yaml", help="the data set's settings, for all methods")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1], help="of the compared runs; default: 1")
-    parser.add_argument("--budget", type=int, default=0, help="trials of each method's search; 0: no search")
     parser.add_argument(
-        "--finalists", type=int, default=1, help="best trials to repeat with two more seeds; 1: no repeats"
+        "--losses",
+        nargs="+",
+        metavar="METHOD",
+        help=f"The methods that are compared: of {named}, or all (default: {usual}).",
+    )
+    parser.add_argument(
+        "--recipes",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE.yaml",
+        help="These recipes are compared in place of methods.",
+    )
+    parser.add_argument(
+        "--recipe", type=Path, metavar="FILE.yaml", help="All methods begin with the settings of this recipe."
+    )
+    parser.add_argument(
+        "--seeds", nargs="+", type=int, default=[1], help="Each method is trained once for each seed (default: 1)."
+    )
+    parser.add_argument(
+        "--budget", type=int, default=0, help="This many trials search the settings of each method; 0: no search."
+    )
+    parser.add_argument(
+        "--finalists",
+        type=int,
+        default=1,
+        help="This many of the best trials are repeated with two more seeds; 1: none.",
     )
     parser.add_argument(
         "--hold",
         nargs="+",
         default=[],
         metavar="KEY",
-        help="settings that are not searched: they keep the value of the recipe or flag",
+        help="These settings are not searched. They keep the value of the recipe or flag.",
     )
     parser.add_argument(
-        "--beside", type=Path, metavar="FOLDER", help="folder of a searched method, whose settings are used and held"
+        "--beside",
+        type=Path,
+        metavar="FOLDER",
+        help="The settings of the searched method in this folder are used and held.",
     )
     metrics = ", ".join(kind.known_metrics)
-    parser.add_argument("--metric", help=f"chooses trials and epochs: {metrics}; default: the first that the data have")
-    parser.add_argument("--output_dir", help="default: a folder in runs/compare/ with the data set's name")
+    parser.add_argument(
+        "--metric", help=f"This figure chooses trials and epochs: {metrics}; default: the first that the data have."
+    )
+    parser.add_argument(
+        "--output_dir", help="This folder gets the results; default: one in runs/compare/ with the name of the data."
+    )
     return parser
+
+
+def help_of(kind: Kind, words: Sequence[str], asked: str) -> str:
+    """The flags of a comparison, and those of the program that trains, as its own help shows them.
+
+    Args:
+        asked: as for [`Help.text`].
+    """
+    of_training = kind.program.help(words)
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    own = [] if asked in GROUPS else [own_parser(kind).format_help().rstrip(), "", OF_THE_RUNS]
+    return "\n".join(
+        [*own, *(of_training.main(width, ELSEWHERE) if asked == "" else of_training.details(asked, width))]
+    )
 
 
 def parse(kind: Kind, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -276,6 +322,9 @@ def main(argv: list[str] | None = None) -> Runs:
     """Run a comparison; its table is printed."""
     argv = sys.argv[1:] if argv is None else argv
     kind, words = kind_of(argv)
+    if (asked := help_asked_for(words, GROUPS)) is not None:
+        print(printable(help_of(kind, words, asked)))
+        sys.exit(0)
     options, flags = parse(kind, words)
     for file in options.recipes:  # a mistake in any of them ends the program here
         kind.program.parse(["--recipe", str(file), "--output_dir", "runs", "--report_to", "none"])

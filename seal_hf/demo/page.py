@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..training.verdict import Verdict
 from . import markup
 from .tabs import file_tab, one_tab
 from .views import OWN, View
@@ -59,7 +60,9 @@ def head(view: View, name: str) -> markup.Html:
     """The model's name and what it predicts."""
     energies = ", with energies of its loss-net" if view.has_energies else ""
     lines = markup.fill("<h1>{name}</h1><p>{what}{energies}</p>", name=name, what=view.what, energies=energies)
-    return markup.fill('<div class="seal head">{lines}</div>', lines=lines)
+    verdict = Verdict.saved_in(view.kind.config)
+    said = markup.joined(markup.fill("<p>{line}</p>", line=line) for line in (verdict.sentences if verdict else ()))
+    return markup.fill('<div class="seal head">{lines}{said}</div>', lines=lines, said=said)
 
 
 def decision_fields(view: View) -> tuple[gr.Dropdown, gr.Slider]:

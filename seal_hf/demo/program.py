@@ -70,17 +70,25 @@ def words_of(model: str, options: Mapping[str, Any]) -> list[str]:
 def demo_flags() -> Flags:
     """The flags of this program."""
     flags = Flags("seal-hf demo", DESCRIPTION)
-    flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="a saved task-net")
+    flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="This saved task-net is shown.")
     add_reading(flags)
-    flags.flag("port", type=at_least_one, help="of this machine; default: the first free one from 7860 on")
+    flags.flag(
+        "port",
+        type=at_least_one,
+        help="The page is at this port of the machine; default: the first free one from 7860 on.",
+    )
     flags.flag(
         "max_upload",
         type=at_least_one,
         default=MAX_UPLOAD,
-        help=f"largest file, in MB (default {MAX_UPLOAD}); all together take {KEPT} times as much",
+        help=f"A file has at most this many MB (default {MAX_UPLOAD}); all together take {KEPT} times as much.",
     )
-    flags.flag("share", type=bool, help="also at a public address for a week, through a server of Gradio")
-    flags.flag("space", type=bool, help="as a Space of the Hub: at its address, and in a frame of huggingface.co")
+    flags.flag("share", type=bool, help="The page is also at a public address for a week, through a server of Gradio.")
+    flags.flag(
+        "space",
+        type=bool,
+        help="The page is that of a Space of the Hub: at its address, and in a frame of huggingface.co.",
+    )
     return flags
 
 
@@ -93,6 +101,7 @@ def view_of(argv: Sequence[str] | None) -> View:
         ValueError: it holds no task-net, or an option is unknown or wrong.
     """
     from ..saving.kinds import has_loss_net
+    from ..training.verdict import Verdict
 
     flags = demo_flags()
     options = flags.parsed(argv)
@@ -100,7 +109,9 @@ def view_of(argv: Sequence[str] | None) -> View:
     vars(options).update(dict.fromkeys(UNREAD), energy=False, escape_formulas=True)
     kind = open_kind(flags, options)
     kind.check_decoder()
-    options.energy = options.dtype == "float32" and has_loss_net(options.model, kind.hub)
+    verdict = Verdict.saved_in(kind.config)
+    taught = verdict is None or verdict.taught  # energies of a loss-net that taught nothing would mislead
+    options.energy = taught and options.dtype == "float32" and has_loss_net(options.model, kind.hub)
     _ = kind.model
     return views()[type(kind)](kind)
 

@@ -27,6 +27,7 @@ from ..task_losses.labels import TASK_LOSSES
 from ..task_losses.tags import TAG_TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY
 from ..training.loss_weights import WEIGHTS
+from ..training.verdict import Verdict, called_by, verdict_of
 from .card_origin import is_local, last_part
 from .class_masks import class_ious
 from .common import SHOWN
@@ -47,6 +48,7 @@ def run_card(
     model_name: str | None = None,
     rows: Mapping[str, int] | None = None,
     missed_labels: Mapping[str, int] | None = None,
+    verdict: Verdict | None = None,
     **facts: Any,
 ) -> str:
     """The card of a trainer's current model, from what the trainer knows and what only its user knows.
@@ -58,19 +60,22 @@ def run_card(
             since the snippet loads it.
         rows: split (`eval` is validation) -> number of rows, beside the trainer's data sets.
         missed_labels: from [`seal_hf.training.hints.missed_labels`].
+        verdict: of the run; default: that on its training alone.
         facts: further arguments of `Trainer.create_model_card`: `language`, `license` (default: that of the arguments),
             `tags`, `dataset_tags`; others are ignored, since the trainer knows them.
     """
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
     dataset = dataset or facts.get("dataset_tags")
     names, config = model.config.id2label, model.config
+    verdict = verdict or Verdict.saved_in(vars(config)) or verdict_of(trainer)
     name, shown = model_name or args.output_dir, _last_evaluation(trainer) if metrics is None else metrics
     return model_card(
         model_name=trainer.hub_model_id or args.hub_model_id or (last_part(name) if is_local(name) else name),
         base_model=finetuned_from or config._name_or_path or None,
         dataset=dataset if dataset is None or isinstance(dataset, str) else ", ".join(dataset),
         rows=_rows(trainer) | {SHOWN.get(split, split): count for split, count in (rows or {}).items()},
-        loss=args.energy_loss,
+        loss=called_by(args.energy_loss, verdict.taught) or CROSS_ENTROPY,
+        verdict=verdict.sentences,
         task_loss=_task_loss(trainer),
         loss_net_encoder=trainer.loss_net.config.encoder_mode if trainer.loss_net else None,
         metrics=shown,

@@ -19,7 +19,7 @@ from ..metrics.multilabel import first_output
 from ..structures.masks import IGNORE, palette
 from ..training.decisions import store
 from ..training.hints import hint_of_one_mask
-from .common import SHOWN, close_run, results_table, row_origin, with_hint
+from .common import SHOWN, close_run, results_table, row_origin, score_of
 from .page.class_masks import class_mask_facts
 from .pictures import draw_layers
 
@@ -119,11 +119,12 @@ def close_class_masks(
     def report(folder: Path) -> str:
         trainer.report_facts["class_masks"] = class_page_facts(data, masks)
         write_class_masks(folder, data, masks, picture)
-        hint = hint_of_one_mask(metrics["eval_mean_iou"], metrics["eval_mean_mask_iou"], trainer.args)
-        return with_hint(class_tables(metrics, data.label_names), hint)
+        return class_tables(metrics, data.label_names)
 
     facts = {"rows": {split: len(rows) for split, rows in splits.items()}, **(card_facts or {})}
-    return close_run(trainer, metrics, report, facts, files=("images", "masks"))
+    score = score_of(metrics, "mean_iou", CLASS_FIGURES["mean_iou"])
+    hints = [hint_of_one_mask(metrics["eval_mean_iou"], metrics["eval_mean_mask_iou"], trainer.args)]
+    return close_run(trainer, metrics, report, facts, files=("images", "masks"), score=score, hints=hints)
 
 
 def class_page_facts(data: SegmentationData, masks: Mapping[str, np.ndarray]) -> dict[str, Any]:

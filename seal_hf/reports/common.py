@@ -11,6 +11,7 @@ from typing import Any
 from transformers import Trainer
 
 from ..saving.earlier_run import RESULTS
+from ..training.verdict import VERDICT, Score, store_verdict, verdict_of
 from ..utils.files import json_object
 from ..utils.messages import printable
 from ..utils.recorded import command_line
@@ -61,10 +62,13 @@ def close_run(
     card_facts: Mapping[str, Any] | None = None,
     splits: Iterable[str] = ("eval", "test"),
     files: tuple[str, str] | None = None,
+    *,
+    score: Score | None = None,
+    hints: Sequence[str | None] = (),
 ) -> dict[str, float]:
-    """Close an evaluated run, as every program does: save the nets, write results and the card, print the report and
-    the command to predict, push if the arguments ask for it. The card that a save pushes has the figures too. An energy
-    network (`card_facts` None) gets no card.
+    """Close an evaluated run, as every program does: save the nets, write results and the card, print the report, the
+    verdict and the command to predict, push if the arguments ask for it. The card that a save pushes has the figures
+    too. An energy network (`card_facts` None) gets no card.
 
     Args:
         trainer: a [`SealTrainer`], or the trainer of an energy network.
@@ -73,19 +77,22 @@ def close_run(
         card_facts: entries of [`SealTrainer.card_facts`] beside the figures.
         splits: the splits of the figures.
         files: input and output in the printed command to predict; None: no command is printed.
+        score, hints: as for [`verdict_of`].
 
     Returns:
         `metrics`.
     """
-    folder = Path(trainer.args.output_dir)
+    folder, verdict = Path(trainer.args.output_dir), verdict_of(trainer, score, hints)
+    trainer.report_facts[VERDICT] = verdict.as_json()
     if card_facts is not None:
-        trainer.card_facts = {"metrics": metrics, **card_facts}
+        store_verdict(trainer, verdict)
+        trainer.card_facts = {"metrics": metrics, "verdict": verdict, **card_facts}
     trainer.save_model()
     write_results(trainer, metrics, splits)
     if card_facts is not None:
         trainer.create_model_card()
     if trainer.is_world_process_zero():
-        print(printable(report(folder)))
+        print(printable("\n\n".join([report(folder), "\n".join(verdict.sentences)]).rstrip()))
         unasked = " (--output_dir names another folder)" if str(folder) == UNASKED else ""
         predicts = f"; to predict: {predict_command(folder, *files)}" if files else ""
         print(printable(f"\nsaved in {folder}{unasked}{predicts}"))
@@ -99,9 +106,17 @@ def predict_command(model: str | Path, read: str, written: str) -> str:
     return command_line(["seal-hf", "predict", "--model", str(model), "--input", read, "--output", written])
 
 
-def with_hint(report: str, hint: str | None) -> str:
-    """A report, and below it a hint of [`seal_hf.training.hints`], if there is one."""
-    return report if hint is None else f"{report}\n\n{hint}"
+def score_of(metrics: Mapping[str, float], figure: str, name: str, decoder: str | None = None) -> Score | None:
+    """The score of the saved decisions on validation and test rows; None if it was not measured.
+
+    Args:
+        metrics: `{split}_{figure}`.
+        name: of the figure, for readers.
+        decoder: as in [`Score`].
+    """
+    values = {SHOWN.get(split, split): metrics.get(f"{split}_{figure}") for split in ("eval", "test")}
+    known = {split: value for split, value in values.items() if value is not None}
+    return Score(name, known, decoder) if known else None
 
 
 def chosen_line(decoder: str, folded: bool = False) -> str:

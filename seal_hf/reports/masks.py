@@ -22,7 +22,7 @@ from ..structures.masks import IGNORE
 from ..training.decisions import store
 from ..training.hints import hint_of_one_mask
 from .class_masks import close_class_masks, last_split
-from .common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, with_hint
+from .common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, score_of
 from .page.masks import mask_facts, threshold_facts
 from .pictures import draw_layers
 
@@ -134,14 +134,15 @@ def close_masks(
     def report(folder: Path) -> str:
         write_masks(folder, data, probabilities, picture, decisions.cut())
         trainer.report_facts["masks"] = page_facts(data, probabilities, decisions.cut())
-        said = mask_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
-        chosen = metrics[f"eval_{DECODER_FIGURES[decisions.decoder]}"]
-        return with_hint(said, hint_of_one_mask(chosen, metrics["eval_mean_mask_iou"], trainer.args))
+        return mask_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
 
+    figure = DECODER_FIGURES[decisions.decoder]
+    score = score_of(metrics, figure, FIGURES[figure], decisions.folded or decisions.decoder)
+    hints = [hint_of_one_mask(metrics[f"eval_{figure}"], metrics["eval_mean_mask_iou"], trainer.args)]
     if card_facts is None:
-        return close_run(trainer, metrics, report)
+        return close_run(trainer, metrics, report, score=score, hints=hints)
     facts = {"rows": {split: len(rows) for split, rows in splits.items()}, **card_facts}
-    return close_run(trainer, metrics, report, facts, files=("images", "masks"))
+    return close_run(trainer, metrics, report, facts, files=("images", "masks"), score=score, hints=hints)
 
 
 def page_facts(data: SegmentationData, probabilities: Mapping[str, np.ndarray], threshold: float) -> dict[str, Any]:

@@ -42,6 +42,7 @@ def model_card(
     task_loss: str = "cross_entropy",
     crf: bool = False,
     chosen: bool = True,
+    verdict: Sequence[str] = (),
     label_columns: Mapping[str, Sequence[str]] | None = None,
     unseen_labels: Sequence[str] = (),
     missed_labels: Iterable[str] = (),
@@ -60,7 +61,7 @@ def model_card(
         base_model: the checkpoint that the task-net began from, an id or a folder (only its last part is shown);
             None if it was trained from scratch.
         dataset: name, Hub id or folder of the data (only a folder's last part is shown).
-        loss: the energy loss, or "ce" for the task loss alone.
+        loss: the energy loss; "ce" for the task loss alone, and if the loss-net never taught.
         loss_net_encoder: "separate" or "shared"; None with "ce".
         metrics: as `evaluate_multilabel`, `evaluate_tags` or `evaluate_masks` returns;
             missing and non-finite values are left out.
@@ -78,6 +79,7 @@ def model_card(
         task_loss: the task-net's own loss, see `TASK_LOSSES` and `TAG_TASK_LOSSES`.
         crf: True if the task-net has a CRF.
         chosen: True if validation chose the decoder, False if the user did.
+        verdict: sentences on the run, as [`seal_hf.training.verdict`] forms them.
         label_columns: title -> L cells in Markdown, further columns of the table of labels.
         unseen_labels: labels without a training row.
         missed_labels: labels that no gold row gets, though rows were judged that have them.
@@ -120,7 +122,11 @@ def model_card(
             kind,
             language=language,
             license=license,
-            tags=[tags] if isinstance(tags, str) else list(tags or ()),
+            tags=[
+                *["seal"] * with_loss_net,
+                kind.task.replace(" ", "-"),
+                *([tags] if isinstance(tags, str) else tags or ()),
+            ],
         ),
         "title": _escape(model_name),
         "task": kind.task.replace("classification", "classifier")
@@ -128,6 +134,7 @@ def model_card(
         .replace("parsing", "parser"),
         "loss": f"the {_escape(second)}" if with_loss_net else _escape(task_loss),
         "method": " (SEAL: a loss-net trained beside the task-net scores its output)" if with_loss_net else "",
+        "verdict": "".join(f"\n- {_escape(sentence)}" for sentence in verdict) + "\n" * bool(verdict),
         "facts": _table(facts),
         "figures": _figures(figures, kind, decisions),
         "decisions": decisions_section(kind, decisions, figures, chosen=chosen) if decisions else "",
@@ -193,7 +200,7 @@ def _metadata(
         license=license,
         library_name=kind.library_name,
         pipeline_tag=kind.pipeline_tag,
-        tags=list(dict.fromkeys(["seal", kind.task.replace(" ", "-"), *tags])),
+        tags=list(dict.fromkeys(tags)),
         base_model=_base_of(origin, kind),
         datasets=[dataset] if dataset is not None and is_hub_id(dataset) else None,
         model_name=model_name if results else None,

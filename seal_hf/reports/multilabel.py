@@ -22,6 +22,7 @@ from ..inference.decisions import (
     THRESHOLD,
     LabelDecisions,
 )
+from ..inference.decisions.targets import F1_EXAMPLE
 from ..inference.seen_sets import SeenSets
 from ..metrics.multilabel import first_output, label_report, ranking_metrics, sigmoid, threshold_curve
 from ..structures.hierarchy import Hierarchy
@@ -30,7 +31,7 @@ from ..training.hints import hint_of_collapse, hint_of_missed_labels, missed_lab
 from ..training.linear import ENCODER, FEATURES, figure_key, figures_of
 from ..utils.files import whole_file
 from .by_batch import DecidedCounts, evaluate_by_batch
-from .common import LABEL_REPORT, SHOWN, chosen_line, close_run, figure_rows, results_table, with_hint
+from .common import LABEL_REPORT, SHOWN, chosen_line, close_run, figure_rows, results_table, score_of
 from .page.label_errors import Judged, row_facts
 from .page.labels import label_facts
 
@@ -288,6 +289,8 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
         assert gold is not None, "as predict_multilabel says"
         judged = Judged(split, p, gold, decided_of(split))
     missed = {} if judged is None else missed_labels(judged.decided, judged.labels, data.label_names)
+    rows_of = "" if judged is None else f"{SHOWN.get(judged.split, judged.split)} rows"
+    of_missed = hint_of_missed_labels(missed, len(data.label_names), rows_of, trainer.args)
 
     def written(folder: Path) -> str:
         table = closing_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
@@ -305,20 +308,19 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
 
     def report(folder: Path) -> str:
         said = written(folder)
-        if found.predicted:
-            said = with_hint(said, hint_of_collapse(found.predicted["eval"][0], trainer.args))
-        facts = label_facts(trainer, data, decisions, found.curve, judged)
-        if judged is not None:
-            split = f"{SHOWN.get(judged.split, judged.split)} rows"
-            facts["missed"] = hint_of_missed_labels(missed, len(data.label_names), split, trainer.args)
-            said = with_hint(said, facts["missed"])
-        trainer.report_facts["labels"] = facts
+        trainer.report_facts["labels"] = {
+            **label_facts(trainer, data, decisions, found.curve, judged),
+            "missed": of_missed,
+        }
         return said
 
     read = {"text": "new.csv", "images": "new_images"}.get(getattr(data, "kind", ""), "new.arff")
     files = None if card_facts is None else (read, "predictions.csv")
     facts = None if card_facts is None else {**card_facts, "missed_labels": missed}
-    return close_run(trainer, metrics, report, facts, files=files)
+    figure = f"{getattr(trainer.args, 'target', F1_EXAMPLE)}_decided"
+    score = score_of(metrics, figure, FIGURES[figure], decisions.folded or decisions.decoder)
+    hints = [hint_of_collapse(found.predicted["eval"][0], trainer.args)] if found.predicted else []
+    return close_run(trainer, metrics, report, facts, files=files, score=score, hints=[*hints, of_missed])
 
 
 def write_predictions(

@@ -17,7 +17,7 @@ from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_
 from ..training.decisions import fit_tags, predicted_tags, store
 from ..training.hints import hint_of_one_tag
 from ..utils.files import whole_file
-from .common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, with_hint
+from .common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, score_of
 from .page.tags import tag_energies, tag_facts
 
 DECODED = {  # decoder -> how it decides
@@ -137,13 +137,14 @@ def close_tags(
         energies = partial(tag_energies, trainer, rows, predicted[last])
         found = tag_facts(predicted[last], gold, dataset, kind, label_names, origin, energies)
         trainer.report_facts["tags"] = {"split": SHOWN.get(last, last), **found}
-        said = tag_tables(metrics, predicted[last], gold, kind, decoder)
-        hint = hint_of_one_tag(predicted["eval"], trainer.args) if "eval" in predicted else None
-        return with_hint(said, hint)
+        return tag_tables(metrics, predicted[last], gold, kind, decoder)
 
     read = "new.srl" if kind == "srl" else "new.txt"
     facts = {"rows": {split: len(dataset) for split, (_, dataset) in splits.items()}, **card_facts}
-    return close_run(trainer, metrics, report, facts, splits, (read, "predictions.jsonl"))
+    figure = "accuracy" if kind == "plain" else "f1"
+    score = score_of(metrics, figure, FIGURES[figure], decoder)
+    hints = [hint_of_one_tag(predicted["eval"], trainer.args)] if "eval" in predicted else []
+    return close_run(trainer, metrics, report, facts, splits, (read, "predictions.jsonl"), score=score, hints=hints)
 
 
 def gold_tags(dataset: Dataset, label_names: Sequence[str]) -> list[list[str]]:

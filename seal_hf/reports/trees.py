@@ -16,8 +16,9 @@ from ..metrics.tags import Tags
 from ..metrics.trees import label_report, tree_metrics
 from ..spaces.tags import INDEPENDENT, VITERBI
 from ..training.decisions import fit_tags, store
+from ..training.hints import hint_of_one_tag
 from ..utils.files import whole_file
-from .common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin
+from .common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, score_of
 from .page.trees import tree_facts
 from .tags import gold_tags, predict_tags
 
@@ -96,7 +97,9 @@ def close_trees(trainer: Any, splits: Splits, data: Any, card_facts: Mapping[str
         return tree_tables(metrics, predicted[last], gold, pos, decoder)
 
     facts = {"rows": {split: len(dataset) for split, (_, dataset) in splits.items()}, **card_facts}
-    return close_run(trainer, metrics, report, facts, splits, ("new.txt", "trees.mrg"))
+    score = score_of(metrics, "f1", FIGURES["f1"], decoder)
+    hints = [hint_of_one_tag(predicted["eval"], trainer.args)]
+    return close_run(trainer, metrics, report, facts, splits, ("new.txt", "trees.mrg"), score=score, hints=hints)
 
 
 def write_trees(path: Path, dataset: Dataset, predicted: Tags, label_names: Sequence[str], origin: Any) -> None:

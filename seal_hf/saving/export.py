@@ -35,7 +35,7 @@ ADAPTER_FILES = (
 )
 # keys of a task-net's config about its predictions; `threshold`: of nets saved before there were decoders;
 # `pad_token_id`: a decoder's, by which its head finds the last token
-DECISIONS = ("decisions", "label_hierarchy", "inputs", "constrained_decoding", "threshold", "pad_token_id")
+DECISIONS = ("decisions", "label_hierarchy", "inputs", "constrained_decoding", "threshold", "pad_token_id", "verdict")
 QUANTIZATION = "quantization_config"  # beside them: how the base of an adapter was quantised
 
 ADAPTER_IS_NOT_FOLDED = (

@@ -4,7 +4,7 @@ task loss."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -43,6 +43,11 @@ def ruled_share(log_history: Iterable[Mapping[str, float]], prefix: str = EVAL) 
         log_history: of the Trainer's state.
         prefix: of the figures of the evaluations that count, see [`prefix_of`].
     """
+    return ([0.0] + [share for _, share in ruled_shares(log_history, prefix)])[-1]
+
+
+def ruled_shares(log_history: Iterable[Mapping[str, float]], prefix: str = EVAL) -> Iterator[tuple[Any, float]]:
+    """Each evaluation of a run, and [`ruled_share`] of the steps after it."""
     share, lowest, epoch = 0.0, float("inf"), 0.0
     for entry in _evaluations(log_history, prefix):
         alignment, loss = entry[f"{prefix}{ALIGNMENT}"], entry[f"{prefix}loss"]
@@ -50,7 +55,7 @@ def ruled_share(log_history: Iterable[Mapping[str, float]], prefix: str = EVAL) 
             step = min(GAIN * alignment, LARGEST_STEP) * (entry["epoch"] - epoch)
             share = min(LARGEST_SHARE, max(0.0, share + step))
         lowest, epoch = min(lowest, loss), entry["epoch"]
-    return share
+        yield entry, share
 
 
 def measured_pull(log_history: Iterable[Mapping[str, float]], prefix: str = EVAL) -> float:
@@ -115,6 +120,56 @@ def balanced(
     return ratio * (term.detach() + linear), ratio
 
 
+class Lessons(NamedTuple):
+    """How far the loss-net taught the task-net whose weights are kept.
+
+    Attributes:
+        largest: the largest λ1 of the steps up to the kept ones: a share of the task loss's pull if `ruled`.
+        since: the epoch from which on it taught; None if it never did.
+        kept: the epoch of the kept weights.
+        later: the epoch at which λ1 first rose, if that was not before the kept weights.
+        ruled: True if the rule chose λ1.
+        dead: True if the energy had no pull on the outputs, so that λ1 changed nothing.
+    """
+
+    largest: float
+    since: float | None
+    kept: float
+    later: float | None
+    ruled: bool
+    dead: bool = False
+
+    def in_words(self, alone: str) -> str:
+        """A sentence or two.
+
+        Args:
+            alone: the task loss, in words.
+        """
+        if self.since is not None:
+            of = " of the task loss's pull" if self.ruled else ""
+            when = f"after epoch {self.since:.3g}" if self.since else "from the start"
+            most = "with λ1 up to" if self.ruled else "with λ1"
+            return f"The loss-net taught {when}, {most} {self.largest:.2g}{of}; the kept epoch is {self.kept:.3g}."
+        if self.dead:
+            why = "its energy had no pull on the outputs"
+        elif self.later is not None:
+            why = f"λ1 was 0 until epoch {self.later:.3g}, and the kept epoch is {self.kept:.3g}"
+        else:
+            why = "λ1 stayed 0"
+        return f"The loss-net never taught: {why}. This is the model that {alone} trains."
+
+    def remedy(self, loss: str) -> str:
+        """What to try next, after a run with the energy loss `loss`."""
+        if self.since is not None:
+            return "the same run with --loss ce shows what the loss-net gained."
+        if not self.ruled:
+            return "--loss ce trains the same model in less time; --energy_weight above 0 lets the loss-net teach."
+        return (
+            f"--loss ce trains the same model in less time. Other losses than {loss} have little to gain here, since "
+            "the rule kept λ1 at 0. --energy_weight 0.1 --energy_weight_balance true lets the loss-net teach anyway."
+        )
+
+
 class EnergyWeight:
     """λ1 over a run.
 
@@ -154,6 +209,34 @@ class EnergyWeight:
         if not self.has_all_gold:
             return REWARD_SHARE
         return BLIND_SHARE if self.args.eval_strategy == "no" else ruled_share(log_history, self.prefix)
+
+    def lessons(self, log_history: Sequence[Mapping[str, Any]], kept: int, epoch: float) -> Lessons:
+        """How far the loss-net taught, in a run whose weights of step `kept` are kept.
+
+        Args:
+            log_history: of the Trainer's state.
+            epoch: the epoch of that step.
+        """
+        start = {"step": 0, "epoch": 0.0}
+        if not self.ruled:
+            found: list[tuple[Any, float]] = [
+                (start, self.args.fixed_energy_weight)
+            ]  # entry -> λ1 of the steps after it
+        elif not self.has_all_gold:
+            entries = _evaluations(log_history, self.prefix)
+            found = [(entry, REWARD_SHARE * bool(measured_pull([entry], self.prefix))) for entry in entries]
+        elif self.args.eval_strategy == "no":
+            found = [(start, BLIND_SHARE)]
+        else:
+            found = list(ruled_shares(log_history, self.prefix))
+        positive = [(entry["step"], entry["epoch"], value) for entry, value in found if value > 0]
+        before = [(at, value) for step, at, value in positive if step < kept]
+        factors = [e["energy_weight"] for e in log_history if "energy_weight" in e and e["step"] <= kept]
+        dead = bool(before) and bool(factors) and max(factors) == 0
+        later = positive[0][1] if positive and not before else None
+        if dead or not before:
+            return Lessons(0.0, None, epoch, later, self.ruled, dead)
+        return Lessons(max(value for _, value in before), before[0][0], epoch, None, self.ruled)
 
     def evaluated(self, metrics: Mapping[str, float], in_training: bool) -> None:
         """Called after an evaluation: the share is computed anew.

@@ -2,44 +2,75 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ...utils.messages import unknown_flag
-from ..programs import UsageError
+from ..programs import ALL, FULL, UsageError, help_asked_for
 
 LABELS, TAGS = "multi_label", "tag_sequence"
 BATCH_SIZE = 32
 KINDS = {LABELS: "label sets", TAGS: "tag sequences", "binary_mask": "masks", "masks": "masks of several classes"}
 
+COLUMNS, LOADING = "columns", "loading"
+GROUPS = {COLUMNS: "the columns of the input", LOADING: "how the model is loaded and runs"}  # the others matter most
+
 
 class Flags(ArgumentParser):
-    """A parser whose flags know which kinds of output read them."""
+    """A parser whose flags know which kinds of output read them. `--help` shows those that matter most, `--help GROUP`
+    those of a group, and `--help_all` all."""
 
     def __init__(self, prog: str, description: str):
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.groups: dict[str, list[str]] = {}  # group -> its flags
+        self.asked = ""  # for this help
         self.kinds: dict[str, tuple[str, ...]] = {}  # flag -> the kinds that read it, if not all do
         self.needed: list[str] = []
 
-    def flag(self, name: str, *kinds: str, required: bool = False, **options: Any) -> None:
-        """Add `--name`, which these kinds of output read; default: all kinds."""
+    def flag(self, name: str, *kinds: str, required: bool = False, group: str | None = None, **options: Any) -> None:
+        """Add `--name`, which these kinds of output read; default: all kinds. `group` is one of `GROUPS`."""
+        if group is not None:
+            self.groups.setdefault(group, []).append(name)
         if required:  # argparse would report missing flags before mistyped ones
             self.needed.append(name)
         if options.get("type") is bool:
             options |= {"type": _bool, "nargs": "?", "const": True, "default": False, "metavar": "true|false"}
         if kinds:
             self.kinds[name] = kinds
-            options["help"] = f"{' and '.join(KINDS[kind] for kind in kinds)}: {options['help']}"
+            options["help"] = f"{options['help']} For {' and '.join(KINDS[kind] for kind in kinds)}."
         self.add_argument(f"--{name}", **options)
+
+    def format_help(self) -> str:
+        shown = [action for action in self._actions if self._is_shown(action.dest)]
+        formatter = self._get_formatter()
+        formatter.add_usage(None, shown, [])
+        formatter.add_text(self.description)
+        formatter.start_section("flags")
+        formatter.add_arguments(shown)
+        formatter.end_section()
+        named = "; ".join(f"{group}, {GROUPS[group]}" for group in self.groups)
+        if named and self.asked == "":
+            formatter.add_text(f"More flags: {self.prog} --help GROUP. Groups: {named}. All flags: {FULL}.")
+        return formatter.format_help()
+
+    def _is_shown(self, name: str) -> bool:
+        group = next((group for group, names in self.groups.items() if name in names), "")
+        return self.asked in (ALL, group)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}. All flags: {self.prog} --help.")
 
     def parsed(self, argv: Sequence[str] | None) -> Namespace:
         """Raises UsageError for an unknown flag (names the nearest one), a missing flag, or a wrong value."""
-        options, unknown = self.parse_known_args(argv)
+        words = sys.argv[1:] if argv is None else argv
+        if (asked := help_asked_for(words, self.groups)) is not None:
+            self.asked = asked
+            self.print_help()
+            self.exit()
+        options, unknown = self.parse_known_args(words)
         if unknown:
             known = [flag for action in self._actions for flag in action.option_strings]
             raise UsageError(f"{unknown_flag(unknown[0], known)} All flags: {self.prog} --help.")
@@ -68,74 +99,123 @@ class Flags(ArgumentParser):
 
 def add_common(flags: Flags) -> None:
     """Flags of `predict` and `evaluate`."""
-    flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="a saved task-net")
-    flags.flag("input", required=True, metavar="FILE", help="file or folder; for label sets, also a Hub id")
-    flags.flag("output", metavar="FILE", help="its suffix names the format; default: the terminal")
+    flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="This saved task-net is used.")
+    flags.flag(
+        "input", required=True, metavar="FILE", help="This file or folder is read; for label sets, also a Hub id."
+    )
+    flags.flag(
+        "output",
+        metavar="FILE",
+        help="The results go to this file, whose suffix names the format; default: the terminal.",
+    )
     add_reading(flags)
-    flags.flag("overwrite", type=bool, help="replace an existing output")
-    flags.flag("split", LABELS, TAGS, help="of a folder or, for label sets, a Hub id; default: test, or the only one")
-    flags.flag("tag_column", TAGS, help="column of the gold tags; default for evaluate: the last, `tags` or `ner_tags`")
+    flags.flag("overwrite", type=bool, help="An existing output is replaced.")
+    flags.flag(
+        "split",
+        *(LABELS, TAGS),
+        help="This split is read, of a folder or, for label sets, of a Hub id; default: test, or the only one.",
+    )
+    flags.flag(
+        "tag_column",
+        TAGS,
+        group=COLUMNS,
+        help="This column has the gold tags; default for evaluate: the last one, `tags` or `ner_tags`.",
+    )
 
 
 def add_reading(flags: Flags) -> None:
     """How a model is loaded, reads its inputs and decides."""
     add_origin(flags)
     flags.flag(
-        "decoder", help="decoder in place of the stored one; for label sets and masks of two classes, also a threshold"
+        "decoder",
+        help="This decoder decides in place of the stored one. For label sets and masks, it may be a threshold.",
     )
-    flags.flag("batch_size", type=at_least_one, default=BATCH_SIZE, help="texts or images read at once (default 32)")
-    flags.flag("device", default="auto", help="cpu, cuda, cuda:1, ... (default auto: an accelerator, if any)")
+    flags.flag(
+        "batch_size",
+        type=at_least_one,
+        default=BATCH_SIZE,
+        group=LOADING,
+        help="This many texts or images are read at once (default 32).",
+    )
+    flags.flag(
+        "device",
+        default="auto",
+        group=LOADING,
+        help="The model runs on this device: cpu, cuda, cuda:1, ... (default auto: an accelerator, if there is one).",
+    )
     flags.flag(
         "dtype",
         choices=("float32", "bfloat16", "float16"),
         default="float32",
-        help="type of the weights (default float32)",
+        group=LOADING,
+        help="The weights have this type (default float32).",
     )
-    flags.flag("max_length", LABELS, TAGS, type=at_least_one, help="tokens read at once; default: as in training")
+    flags.flag(
+        "max_length",
+        *(LABELS, TAGS),
+        type=at_least_one,
+        help="This many tokens are read at once; default: as in training.",
+    )
     flags.flag(
         "text_column",
         LABELS,
-        help="column of the texts; default: as in training, else `text`, or the only string column",
+        group=COLUMNS,
+        help="This column has the texts; default: as in training, else `text`, or the only one of strings.",
     )
     flags.flag(
-        "image_column", LABELS, help="column of images or of names of their files; default: as in training, or found"
+        "image_column",
+        LABELS,
+        group=COLUMNS,
+        help="This column has images, or the names of their files; default: as in training, or found.",
     )
     flags.flag(
-        "word_column", TAGS, help="column of the words, counted from 0, or JSON field; makes a .txt a file of columns"
+        "word_column",
+        TAGS,
+        group=COLUMNS,
+        help="This column, counted from 0, or this JSON field has the words; it makes a .txt a file of columns.",
     )
 
 
 def add_origin(flags: Flags) -> None:
     """Which version of a model is loaded, and whether its code runs."""
-    flags.flag("revision", help="branch, tag or commit of a Hub id")
-    flags.flag("trust_remote_code", type=bool, help="run the model's own code; on the Hub it needs --revision")
+    flags.flag("revision", group=LOADING, help="This branch, tag or commit of a Hub id is loaded.")
+    flags.flag(
+        "trust_remote_code", type=bool, group=LOADING, help="The model's own code runs; on the Hub it needs --revision."
+    )
 
 
 def add_predict(flags: Flags) -> None:
     """Flags of `predict`."""
-    flags.flag("energy", type=bool, help="add the energy of each decided structure; loads the loss-net too")
+    flags.flag(
+        "energy", type=bool, help="The energy of each decided structure is added; the loss-net is loaded for it."
+    )
     flags.flag(
         "probabilities",
         choices=("none", "top", "all"),
-        help="for what is decided (top), for all labels, tags or pixels, or none; default: top for label sets, none "
-        "for the others",
+        help="Probabilities are written of what is decided (top), of all labels, tags or pixels, or not at all. The "
+        "default is top for label sets, and none for the others.",
     )
-
     flags.flag(
-        "escape_formulas", LABELS, type=bool, help="write ' before cells of a csv or tsv that a spreadsheet would run"
+        "escape_formulas",
+        LABELS,
+        type=bool,
+        help="A ' is written before cells of a csv or tsv that a spreadsheet would run.",
     )
 
 
 def add_evaluate(flags: Flags) -> None:
     """Flags of `evaluate`."""
-    flags.flag("refit", type=bool, help="fit the decisions anew on these rows; the saved model stays unchanged")
-    flags.flag("label_column", LABELS, help="column of the gold labels; default: `labels` or `label`")
+    flags.flag("refit", type=bool, help="The decisions are fitted anew on these rows; the saved model stays unchanged.")
+    flags.flag(
+        "label_column", LABELS, group=COLUMNS, help="This column has the gold labels; default: `labels` or `label`."
+    )
     flags.flag(
         "label_format",
         LABELS,
+        group=COLUMNS,
         choices=("auto", "ids", "names", "multi_hot"),
         default="auto",
-        help="how the gold labels are written (default auto)",
+        help="The gold labels are written in this form (default auto).",
     )
 
 

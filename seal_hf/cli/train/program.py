@@ -17,13 +17,12 @@ from transformers.utils.logging import disable_progress_bar
 from ...reports.common import SHOWN
 from ...reports.page.collect import command_of, reported
 from ...saving.earlier_run import check_output_dir, remove_checkpoints
-from ...training.hints import hint_after
 from ...utils.faults import RESUMED, writing
 from ...utils.files import locked
 from ...utils.messages import printable
 from ..flags import check_flags, of_other_outputs
-from ..help import FULL, SHORT, Help, asked_for, recipes_that_hold
-from ..programs import given_flags, is_first_process, program_name
+from ..help import GROUPS, Help, recipes_that_hold
+from ..programs import given_flags, help_asked_for, is_first_process, program_name, without_help
 from ..recipes import (
     command_line_alone,
     packaged_recipe,
@@ -138,7 +137,7 @@ class Program:
         if named is not None:
             values, note = {named: values_under(self.arguments, named)}, f" Defaults are those of {named}."
         else:
-            rest = [word for word in words if word not in ("-h", SHORT, FULL)]
+            rest = without_help(words)
             parser = recipe_parser(self.arguments)
             found = recipes_that_hold(rest, self.recipes, lambda: self.kind_of(command_line_alone(parser, rest)))
             files = {kind: None if name is None else self._default_recipe(name) for kind, name in found.items()}
@@ -158,8 +157,8 @@ class Program:
             the figures, `{split}_{figure}`.
         """
         words = list(sys.argv[1:] if argv is None else argv)
-        if flag := asked_for(words):
-            print(printable(self.help(words).text(everything=flag == FULL)))
+        if (asked := help_asked_for(words, GROUPS)) is not None:
+            print(printable(self.help(words).text(asked)))
             sys.exit(0)
         arguments = self.parse(argv)
         check_flags(arguments.training, argv, self.output, arguments.data, arguments.nets)
@@ -206,8 +205,6 @@ class Program:
         result = trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
         if result.global_step > trainer.resumed_step or trainer.carried.earlier is not None:
             trainer.save_metrics("train", result.metrics)
-        if (hint := hint_after(training, trainer.state)) is not None:
-            arguments.say(hint)
 
 
 def labelled_rows(data: Any, arguments: Arguments, model: Any, encode: Callable[[Any], Any]) -> tuple[Any, dict]:

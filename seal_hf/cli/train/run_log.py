@@ -16,7 +16,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from ...models import SealModel
 from ...reports.figure_names import figure_names
-from ...saving.loss_net import LOSS_NET_FOLDER
+from ...second_net.loss_net import LOSS_NET_FOLDER
 from ...utils.messages import few, printable
 
 ENDLESS = 10**6  # epochs; a stream without a length has no number of them

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from ...saving.checkpoints import last_complete_checkpoint, step_of
 from ...saving.run_record import read_record
+from ...training.verdict import Verdict, called_by
 from ...utils.files import json_object, whole_file
 from ..common import PAGE, REPORT, figure_rows, results_of
 from .class_masks import class_mask_sections
@@ -73,12 +74,14 @@ def _page_of(report: Mapping[str, Any], folder: Path, beside: Path | None) -> Pa
     figures = figures_section(facts.get("figures"), folder, beside)
     if report.get("tuned"):
         figures.parts += tuning_parts(folder)
-    loss = report.get("loss")
+    loss, verdict = report.get("loss"), Verdict.saved_in(facts)
     training = training_section(report["log"], report.get("best_step"), energy_alone=loss is None)
     sections = [run_section(report), figures, training]
     for name, make in SECTIONS.items():
         sections += make(facts[name], folder) if name in facts else []
-    title = f"{report.get('dataset') or folder.resolve().name}: {loss or 'energy network'}"
+    called = called_by(loss, verdict is None or verdict.taught)
+    title = f"{report.get('dataset') or folder.resolve().name}: {called or 'energy network'}"
+    sections.insert(0, Section("Verdict", list(verdict.sentences if verdict is not None else ())))
     return Page(title, sections, ended(report), "Written by seal_hf from the JSON files beside it.")
 
 
