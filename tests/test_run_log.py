@@ -4,6 +4,7 @@ the loader reports."""
 import json
 import logging
 import re
+import sys
 
 import pytest
 import torch
@@ -69,6 +70,12 @@ def test_without_evaluations_each_logged_step_has_a_line(tmp_path, capsys):
     said = capsys.readouterr().out
     found = re.findall(r"^epoch ([\d.]+) of 2: training loss [\d.]+(?:, \d+ s left)?$", said, re.MULTILINE)
     assert found == ["0.5", "1", "1.5", "2"]
+
+
+def test_a_closed_output_stops_no_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)  # as Python leaves it
+    mlc.main([*FEATURES, *"--num_train_epochs 1 --loss ce --output_dir".split(), str(tmp_path)])
+    assert (tmp_path / "test_results.json").is_file()
 
 
 def test_a_resumed_run_goes_on_with_its_lines(tmp_path, capsys):

@@ -106,7 +106,8 @@ class RunLines(TrainerCallback):
             return
         parts = [*self._losses(state, metrics), *self._figure(state, metrics), *self._share(), *self._left(state)]
         tqdm.write(printable(f"{_place(state)}: {', '.join(parts)}"))  # above the bar, if there is one
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may be closed
+            sys.stdout.flush()
 
     def _losses(self, state: Any, metrics: Mapping[str, float]) -> list[str]:
         """The task loss of training since the last line, and that of validation."""
