@@ -4,7 +4,8 @@
     python benchmarks/results_store.py pack runs/compare/bibtex_finals
     python benchmarks/results_store.py merge ../theirs/recipes/results
 
-`recipes.jsonl` and `defaults.jsonl` hold the runs of recipes and those without any flag, `comparisons.jsonl` what the
+`recipes.jsonl` and `defaults.jsonl` hold the runs of recipes and those without any flag, `decision_rule.jsonl` figures
+of rules, `comparisons.jsonl` what the
 runs of each comparison have in common, and its searches. A folder per data set holds the runs of its comparisons as
 JSON lines (see `KINDS`), and `scores.txt.xz`: the F1 of each test row, in a column per run and decoder (see
 `results_texts.py`), and commands. A run names its scores and its command by the first
@@ -43,8 +44,9 @@ KINDS = {  # name of a file -> the keys that tell its lines apart
     "comparisons": ("comparison", "name"),  # what its runs have in common, without a name; what a method's search found
     "runs": ("comparison", "name", "seed"),  # a run of a method
     "defaults": ("name", "loss", "seed"),  # a run with no flag but the data, see defaults.py
+    "decision_rule": ("name", "way", "rows"),  # figures of rules for a model and a number of rows, see decision_rule.py
 }
-OF_ALL = ("recipes", "defaults", "comparisons")  # kinds with one file for all data sets
+OF_ALL = ("recipes", "defaults", "decision_rule", "comparisons")  # kinds with one file for all data sets
 ALL = ""  # in place of a data set's name
 COMMON = ""  # in place of a method's name
 MEASURED = ("eval_", "test_", "train_")  # begin the names of figures

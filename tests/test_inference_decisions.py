@@ -103,7 +103,7 @@ def test_another_decoder_must_be_better_by_standard_errors():
         ("f1_micro", "calibrated_f1"),
         ("f1_macro", "thresholds"),
         ("exact_match", "fixed"),
-        ("jaccard", "calibrated_f1"),
+        ("jaccard", "expected_f1"),
     ],
 )
 def test_few_rows_leave_the_usual_decoder_of_the_target(target, usual):
@@ -113,6 +113,17 @@ def test_few_rows_leave_the_usual_decoder_of_the_target(target, usual):
     assert usual == "fixed" or "fixed" not in chosen
     folded = [LabelDecisions.fit(*rows(60, seed), target=target, among=FOLDABLE).decoder for seed in range(3)]
     assert set(folded) == {"fixed" if usual == "fixed" else "thresholds" if usual == "thresholds" else "threshold"}
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_the_usual_decoder_decides_no_empty_set_where_all_rows_have_a_label(labelled):
+    p, labels = rows(30)
+    labels[~labels.any(1), 0] = labelled
+    assert labels.any(1).all() == labelled
+    for target, ending in (("exact_match", NEVER_EMPTY), ("f1_macro", NEVER_EMPTY), ("f1_example", "")):
+        usual = {"exact_match": "fixed", "f1_macro": "thresholds", "f1_example": "calibrated_f1"}[target]
+        fitted = LabelDecisions.fit(p, labels, never_empty=True, target=target)
+        assert fitted.decoder == (usual + ending if labelled else usual)
 
 
 def test_more_numbers_do_not_win_by_themselves():
@@ -315,7 +326,7 @@ def test_the_target_chooses_the_decoder(target):
     fitted = LabelDecisions.fit(p, gold, seen=sets, target=target)
     crossed = LabelDecisions.cross_fitted(p, gold, fitted.names, seen=sets, target=target)
     scores = {name: target_scores(target, decided, gold, 1.0) for name, decided in crossed.items()}
-    usual = {"exact_match": "seen", "f1_macro": "thresholds"}.get(target, "calibrated_f1")
+    usual = {"exact_match": "seen", "f1_macro": "thresholds", "jaccard": "expected_f1"}.get(target, "calibrated_f1")
     assert fitted.decoder == usual_or_better(scores, usual, 2.0)
     assert scores["seen"].mean() > max(scores["threshold"].mean(), scores["fixed"].mean())
     decided = fitted.decide(p, "fixed")
@@ -328,14 +339,21 @@ def test_the_target_chooses_the_decoder(target):
 
 @pytest.mark.parametrize("scale, shift", [(1.0, 0.0), (0.6, -0.4), (-1.0, 0.0)])
 def test_thresholds_of_label_f1_have_the_highest_expected_f1(scale, shift):
-    """Against every cut between two rows; a label that is never likely is decided too, and gold labels play no part."""
+    """Against every cut between two rows; gold labels play no part, and a label without signal is not decided."""
     p, _ = rows(40)
-    p[:, 2] /= 50
+    p[:, 2], p[:, 3] = p[:, 2] / 2, 1e-3
     q = rescaled(p, scale, shift) if scale > 0 else p
-    for j, t in enumerate(thresholds_of_label_f1(p, scale, shift)):
-        expected = [2 * q[p[:, j] >= cut, j].sum() / ((p[:, j] >= cut).sum() + q[:, j].sum()) for cut in p[:, j]]
-        chosen = p[:, j] >= t
-        assert chosen.any() and 2 * q[chosen, j].sum() / (chosen.sum() + q[:, j].sum()) == pytest.approx(max(expected))
+    thresholds = thresholds_of_label_f1(p, scale, shift)
+
+    def expected_f1(chosen, q):
+        return 2 * q[chosen].sum() / (chosen.sum() + q.sum())
+
+    for j in range(3):
+        expected = [expected_f1(p[:, j] >= cut, q[:, j]) for cut in p[:, j]]
+        assert expected_f1(p[:, j] >= thresholds[j], q[:, j]) == pytest.approx(max(expected))
+    shared = max(expected_f1(p >= cut, q) for cut in p.ravel()) / 2
+    lowest = thresholds[3] if scale <= 0 else rescaled(thresholds[3], scale, shift)
+    assert lowest == pytest.approx(shared / 2, rel=1e-6) and not (p[:, 3] >= thresholds[3]).any()
     fitted = LabelDecisions.fit(*rows(40), target="f1_macro")
     np.testing.assert_allclose(fitted.thresholds, thresholds_of_label_f1(rows(40)[0], *fitted.calibration))
     assert LabelDecisions.fit(*rows(40)).thresholds != fitted.thresholds, "example F1 has its own"

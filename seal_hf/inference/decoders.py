@@ -136,8 +136,9 @@ def thresholds_of_label_f1(probabilities: np.ndarray, scale: float = 1.0, shift:
 
     With calibrated probabilities q of N rows, those of one label in descending order, deciding the first k has about
     the expected F1 2 Σ_{i<=k} q_i / (k + Σ_i q_i). The best threshold is half of the highest one (Lipton, Elkan &
-    Narayanaswamy 2014). It is lower for a rarer or harder label, which is decided in at least one of these rows. No
-    gold label is read, so rare labels do not overfit.
+    Narayanaswamy 2014), so it is lower for a rarer or harder label. A label of which the net knows nothing would be
+    decided in every row. Therefore no threshold is below half of the shared one, that of the highest expected F1 over
+    all entries. No gold label is read, so rare labels do not overfit.
 
     Args:
         probabilities: (N, L) in [0, 1], of the validation rows.
@@ -148,14 +149,18 @@ def thresholds_of_label_f1(probabilities: np.ndarray, scale: float = 1.0, shift:
     """
     if scale <= 0:
         scale, shift = 1.0, 0.0
-    thresholds = np.empty(np.shape(probabilities)[1])
-    sizes = np.arange(1, len(probabilities) + 1)
-    for labels in row_blocks(np.transpose(probabilities)):
-        descending = -np.sort(-rescaled(probabilities[:, labels].T, scale, shift), axis=1)
-        sums = descending.cumsum(1)
-        best = (2 * sums / (sizes + sums[:, -1:])).max(1)
-        thresholds[labels] = expit((logit(best / 2) - shift) / scale) * (1 - 1e-9)  # the lowest one decided counts
-    return thresholds
+    columns = np.transpose(probabilities)
+    halves = [_half_of_highest_f1(rescaled(columns[labels], scale, shift)) for labels in row_blocks(columns)]
+    shared = _half_of_highest_f1(rescaled(np.reshape(probabilities, (1, -1)), scale, shift))
+    cuts = np.maximum(np.concatenate(halves), shared / 2)
+    return expit((logit(cuts) - shift) / scale) * (1 - 1e-9)  # a row at the cut is decided
+
+
+def _half_of_highest_f1(q: np.ndarray) -> np.ndarray:
+    """(n,) half of the highest expected F1 of each row of probabilities q (n, m), if its highest k are decided."""
+    sums = -np.sort(-q, axis=1)
+    np.cumsum(sums, axis=1, out=sums)
+    return (sums / (np.arange(1, q.shape[1] + 1) + sums[:, -1:])).max(1)
 
 
 def platt_scaling(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float, float]:

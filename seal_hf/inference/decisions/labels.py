@@ -40,19 +40,22 @@ USUAL = {
     F1_EXAMPLE: (CALIBRATED_CLOSED, "calibrated_f1", THRESHOLD),
     F1_MACRO: ("thresholds",),
     EXACT_MATCH: (SEEN, FIXED),
+    JACCARD: (CLOSED, "expected_f1", THRESHOLD),
 }
 ERRORS = 2.0  # standard errors by which another decoder must be better; benchmarks/decision_rule.py
 
 
-def usual_decoder(names: Collection[str], target: str) -> str:
+def usual_decoder(names: Collection[str], target: str, all_have_gold: bool) -> str:
     """The decoder that is taken for a target unless another one is clearly better, see [`usual_or_better`].
 
     Args:
-        names: those that can be chosen. If one never decides an empty set, the usual decoder does not either.
+        names: those that can be chosen.
         target: one of `TARGETS`.
+        all_have_gold: True if each validation row has a label: the usual decoder then never decides an empty set, if
+            `names` has such a form of it.
     """
     plain = next((name for name in USUAL.get(target, USUAL[F1_EXAMPLE]) if name in names), FIXED)
-    return plain + NEVER_EMPTY if plain + NEVER_EMPTY in names else plain
+    return plain + NEVER_EMPTY if all_have_gold and plain + NEVER_EMPTY in names else plain
 
 
 @dataclass
@@ -293,7 +296,7 @@ class LabelDecisions(Decisions):
             options: dict[str, Any] = {"never_empty": never_empty, "empty_score": empty_score, **about}
             sets = cls.cross_fitted(probabilities, labels, names, **options)
             scores = {name: target_scores(target, decided, labels, empty_score) for name, decided in sets.items()}
-            decoder = usual_or_better(scores, usual_decoder(names, target), ERRORS)
+            decoder = usual_or_better(scores, usual_decoder(names, target, numbers.empty_score == 0), ERRORS)
         numbers.decoder = numbers.named(decoder)
         return numbers
 
@@ -357,7 +360,7 @@ class LabelDecisions(Decisions):
                 for plain, cut in ((FIXED, 0.5), (THRESHOLD, tuned)):
                     for ending, table in tables.items():
                         crossed[f"{plain}{ending}"][rows] = table[rows, np.searchsorted(DEFAULT_GRID, cut)]
-            decoder = usual_or_better(crossed, usual_decoder(crossed, F1_EXAMPLE), ERRORS)
+            decoder = usual_or_better(crossed, usual_decoder(crossed, F1_EXAMPLE, scores.all_have_gold), ERRORS)
         numbers.decoder = numbers.named(decoder)
         return numbers
 
