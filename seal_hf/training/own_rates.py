@@ -44,7 +44,8 @@ def own_rates(task_net: nn.Module, args: Any, fresh: set[str]) -> Iterator[tuple
     beside_an_encoder = head and len(head) < len(trained) and not args.freeze_encoder
     rate = head_rate(args)
     if beside_an_encoder:
-        last, inner = [], []
+        last: list[nn.Parameter] = []
+        inner: list[nn.Parameter] = []
         for parameter in head.values():
             (last if parameter.shape[:1] == (net.config.num_labels,) else inner).append(parameter)
         yield last, rate
