@@ -25,6 +25,7 @@ INSTALL_REQUIRES = [
     "pyarrow>=21.0",  # the tables under datasets.Dataset, read and built without a copy per row
     "jinja2>=3.1.5",  # the pages of runs, with everything from data escaped; torch and model cards need it too
     "markupsafe>=2.1.5",  # HTML that jinja2 leaves as it is, with the texts in it escaped; comes with jinja2
+    "tqdm>=4.66",  # lines of an evaluation are written above the progress bar; transformers needs it too
     "scipy>=1.15",  # a sigmoid that does not overflow, calibration, the tests of a comparison
 ]
 
