@@ -75,9 +75,9 @@ def test_figures_are_those_of_the_stored_decisions(texts, predicted, tmp_path, c
     for average in ("micro", "macro"):
         assert figures[f"f1_{average}"] == pytest.approx(f1_score(gold, decided, average=average, zero_division=0))
     assert figures["hamming_loss"] == pytest.approx(hamming_loss(gold, decided))
-    assert figures["map_macro"] == pytest.approx(
-        average_precision_score(gold, probabilities, average="macro"), abs=1e-6
-    )
+    # rows that differ by rounding alone stand in any order: gold ones last, and first
+    worst, best = (average_precision_score(gold, probabilities + e * gold, average="macro") for e in (-1e-6, 1e-6))
+    assert worst <= figures["map_macro"] <= best < worst + 5e-3
     assert {name: figures[name] for name in set_metrics(decided, gold)} == pytest.approx(set_metrics(decided, gold))
     for name, of_sets in found["decoders"].items():
         assert of_sets == pytest.approx(set_metrics(decisions.decide(probabilities, name), gold)), name
