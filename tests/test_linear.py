@@ -177,7 +177,7 @@ def test_the_row_is_in_table_page_and_card_and_decided_by_the_runs_rule(finished
     assert row.startswith("example F1 of a logistic regression on the same encoder, frozen  ") and row.endswith(value)
     assert names["f1_example_linear_encoder"] in row  # by these names the page shows what is in all_results.json
     card = (folder / "out/README.md").read_text(encoding="utf-8")
-    (line,) = [line for line in card.splitlines() if ROW in line]
+    (line,) = [line for line in card.splitlines() if line.startswith("|") and ROW in line]
     assert line.endswith(f"{value} |") and "f1_example_linear" not in card  # it is no result of the model on the Hub
     section = figures_section({"names": names, "chosen": "f1_example"}, folder / "out", None)
     assert sum(ROW in row["figure"] for row in section.parts[0].rows) == 1

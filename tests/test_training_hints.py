@@ -18,6 +18,7 @@ from seal_hf.metrics import label_report
 from seal_hf.training.arguments import SealTrainingArguments
 from seal_hf.training.hints import (
     hint_after,
+    hint_of_baseline,
     hint_of_collapse,
     hint_of_missed_labels,
     hint_of_one_tag,
@@ -228,3 +229,11 @@ def test_a_program_says_that_its_run_was_too_short(tmp_path, capsys):
     words = "--loss ce --use_cpu --max_train_rows 200 --learning_rate 1e-4 --num_train_epochs 3".split()
     mlc.main(["--output_dir", str(tmp_path), *words])
     assert "too short. Give a higher --learning_rate than 0.0001, or a longer run" in capsys.readouterr().out
+
+
+def test_a_net_behind_the_linear_baseline_is_told_so():
+    said = hint_of_baseline(0.5, 0.625, "on the same features")
+    assert said.startswith(
+        "A logistic regression (on the same features) is better on validation rows: 0.6250, and 0.5000"
+    )
+    assert "--linear true" in said and hint_of_baseline(0.625, 0.625, "on the same features") is None

@@ -175,6 +175,14 @@ def test_in_python_the_config_holds_the_verdict_on_the_training(tmp_path):
     assert loaded.config.verdict["sentences"][0].startswith("The loss-net taught from the start, with λ1 2;")
 
 
+def test_a_logistic_regression_alone_is_called_so(tmp_path, capsys):
+    words = [*SMALL[:6], *"--max_train_rows 60 --linear true --report false --output_dir".split(), str(tmp_path)]
+    mlc.main(words)
+    saved = AutoConfig.from_pretrained(tmp_path).verdict
+    assert saved["sentences"][1].startswith("The classifier is a logistic regression on frozen features. Nothing else")
+    assert not saved["taught"] and "\n".join(saved["sentences"]) in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("saved", [None, 3, [], {}, {"sentences": "text"}, {"sentences": [1]}, {"taught": False}])
 def test_what_is_no_verdict_is_none(saved):
     assert Verdict.saved_in({"verdict": saved}) is None

@@ -27,7 +27,7 @@ from ..inference.seen_sets import SeenSets
 from ..metrics.multilabel import first_output, label_report, ranking_metrics, sigmoid, threshold_curve
 from ..structures.hierarchy import Hierarchy
 from ..training.decisions import fit_labels, is_fitted_by_batch, store
-from ..training.hints import hint_of_collapse, hint_of_missed_labels, missed_labels
+from ..training.hints import hint_of_baseline, hint_of_collapse, hint_of_missed_labels, missed_labels
 from ..training.linear import ENCODER, FEATURES, figure_key, figures_of
 from ..utils.files import whole_file
 from .by_batch import DecidedCounts, evaluate_by_batch
@@ -320,6 +320,9 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
     figure = f"{getattr(trainer.args, 'target', F1_EXAMPLE)}_decided"
     score = score_of(metrics, figure, FIGURES[figure], decisions.folded or decisions.decoder)
     hints = [hint_of_collapse(found.predicted["eval"][0], trainer.args)] if found.predicted else []
+    if baseline is not None:
+        key = f"eval_{figure_key(figure.removesuffix('_decided'), baseline.on)}"
+        hints.append(hint_of_baseline(metrics[f"eval_{figure}"], metrics[key], LINEAR[baseline.on]))
     return close_run(trainer, metrics, report, facts, files=files, score=score, hints=[*hints, of_missed])
 
 

@@ -131,6 +131,20 @@ def hint_of_missed_labels(missed: Mapping[str, int], num_labels: int, split: str
     return f"{found}: {few(rows, SHOWN_LABELS)}. {'Give ' + ', or '.join(flags) + '.' if flags else ''}".rstrip()
 
 
+def hint_of_baseline(score: float, baseline: float, reads: str) -> str | None:
+    """The hint for a net whose `score` on validation rows is below that of a linear `baseline`; None for others.
+
+    Args:
+        reads: what the baseline reads, such as `on the same features`.
+    """
+    if score >= baseline:
+        return None
+    return (
+        f"A logistic regression ({reads}) is better on validation rows: {baseline:.4f}, and {score:.4f} by the net. "
+        "--linear true fits and saves it."
+    )
+
+
 def hint_of_one_tag(tags: Sequence[Sequence[Any]], args: TrainingArguments) -> str | None:
     """The hint for a net that gives every word of the validation sentences the same one of its `tags`; None for others,
     and for a single sentence."""

@@ -80,6 +80,9 @@ def verdict_of(trainer: Any, score: Score | None = None, hints: Iterable[str | N
     said = [] if score is None else [score.in_words()]
     remedies = [hint for hint in (*hints, hint_after(trainer.args, state)) if hint is not None]
     taught = lessons is not None and lessons.since is not None
+    if _is_linear(trainer):
+        said.append("The classifier is a logistic regression on frozen features. Nothing else was trained.")
+        remedies.append("the same command without --linear true trains a net.")
     if loss is not None and state.global_step > 0:
         alone = _task_loss(trainer)
         if lessons is None:
@@ -96,13 +99,18 @@ def verdict_of(trainer: Any, score: Score | None = None, hints: Iterable[str | N
 def store_verdict(trainer: Any, verdict: Verdict | None = None) -> None:
     """Write a verdict, by default that on the training alone, into the config of the trainer's model."""
     config = trainer.accelerator.unwrap_model(trainer.model).config
-    if trainer.state.global_step > 0:  # else it is that of the run in which the weights were trained
+    if trainer.state.global_step > 0 or _is_linear(trainer):  # else the run that trained the weights has stored one
         config.verdict = (verdict or verdict_of(trainer)).as_json()
 
 
 def called_by(loss: str | None, taught: bool) -> str | None:
     """The loss by which a model is called: `ce` if no loss-net taught it. None, for an energy network, stays."""
     return loss if taught or loss is None else CROSS_ENTROPY
+
+
+def _is_linear(trainer: Any) -> bool:
+    """True if a logistic regression took the place of a training."""
+    return getattr(trainer, "linear_head", None) is not None
 
 
 def _task_loss(trainer: Any) -> str:

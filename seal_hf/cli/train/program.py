@@ -180,9 +180,8 @@ class Program:
             set_seed(arguments.training.seed)
         with without_reports():
             prepared = self.make_trainer(data, arguments)
-        if (
-            said := what_begins_anew(prepared.trainer, getattr(arguments.nets, "model_name_or_path", None))
-        ) is not None:
+        name = getattr(arguments.nets, "model_name_or_path", None)
+        if (said := what_begins_anew(prepared.trainer, name)) is not None:
             arguments.say(said)
         facts = run_facts(prepared, data, arguments, words)
         with (
