@@ -70,7 +70,7 @@ def test_the_example_takes_a_hugging_face_model_on_whole_images(tmp_path, data, 
     metrics = segmentation.main(
         [*QUIET, str(tmp_path / "out"), *data[:2], "--image_size", "32", "--model_name_or_path", str(segformer)]
     )
-    assert 0 <= metrics["test_mean_iou"] <= 1 and "and the loss-net begin anew" in capsys.readouterr().out
+    assert 0 <= metrics["test_mean_iou"] <= 1 and "; the loss-net begins anew" in capsys.readouterr().out
     saved = AutoImageProcessor.from_pretrained(tmp_path / "out")
     assert saved.do_normalize and list(saved.image_mean) == [0.485, 0.456, 0.406]
     with pytest.raises(ValueError, match="`crop_offsets` is set, but only the FCN averages .* 'segformer' predicts"):

@@ -51,9 +51,10 @@ def what_begins_anew(trainer: Any, name: str | None) -> str | None:
     fresh, second = sorted(getattr(trainer, "fresh", ())), loss_net is not None and not loss_net.name_or_path
     if name is None or not (fresh or second):
         return None
-    parts = [*[few(fresh, 4)] * bool(fresh), *["the loss-net"] * second]
-    verb = "begin anew and are learned in this run" if fresh else "begins anew and is learned in this run"
-    return f"{name}: its weights were loaded, except that {' and '.join(parts)} {verb}."
+    if not fresh:
+        return f"{name}: its weights were loaded; the loss-net begins anew and is learned in this run."
+    parts = [few(fresh, 4), *["the loss-net"] * second]
+    return f"{name}: its weights were loaded, except that {' and '.join(parts)} begin anew and are learned in this run."
 
 
 def log_in_lines(trainer: Any, dicts: bool = False) -> None:
