@@ -134,7 +134,8 @@ def test_an_interrupted_run_goes_on_or_begins_anew_as_the_user_says(tmp_path, fi
         name: whole[name] for name in whole if "runtime" not in name and "per_second" not in name
     }
     capsys.readouterr()
-    run(folder, *evaluating, *changed, "--overwrite_output_dir", "true", "--save_strategy", "no")
+    anew = ["--overwrite_output_dir", "true", "--save_strategy", "no", "--output_dir", str(folder)]
+    mlc.main([*QUIET, *SMALL, *evaluating, *changed, *anew])
     assert "an earlier run. Removed: checkpoint-2, checkpoint-4." in capsys.readouterr().out
     assert list(folder.glob("checkpoint-*")) == []
 

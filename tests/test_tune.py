@@ -112,8 +112,9 @@ def test_a_loss_is_searched_for_its_least_value_and_a_run_without_evaluations_ha
     found = tuning(tmp_path / "loss")
     values = [trial["value"] for trial in found["trials"]]
     assert found["best"] == 1 + int(np.argmin(values)) and min(values) > 1
-    without = "--eval_strategy no --save_strategy no --load_best_model_at_end false --patience 0".split()
-    metrics, found = run(tmp_path / "none", "--loss", "ce", "--tune", "1", *without), tuning(tmp_path / "none")
+    without = "--eval_strategy no --save_strategy no --load_best_model_at_end false --patience 0 --loss ce --tune 1"
+    words = [*without.split(), "--metric_for_best_model", "f1_micro", "--output_dir", str(tmp_path / "none")]
+    metrics, found = mlc.main([*QUIET, *SMALL, *words]), tuning(tmp_path / "none")
     assert metrics["eval_f1_micro"] == pytest.approx(found["trials"][0]["value"])
 
 

@@ -45,7 +45,8 @@ OF_NEEDED: dict[str, dict[str, list[str]]] = {  # flags -> as in `Readers`
     "adapter_rank adapter_targets": {"adapter": ANY, "loss_net_encoder": list(LIBRARIES)},
     # of the Trainer
     "eval_steps": {"eval_strategy": ["steps"]},
-    "eval_delay metric_for_best_model greater_is_better": {"eval_strategy": ["steps", "epoch"]},
+    "eval_delay": {"eval_strategy": ["steps", "epoch"]},
+    "metric_for_best_model greater_is_better": {"eval_strategy": ["steps", "epoch"], "tune": ANY},
     "save_steps": {"save_strategy": ["steps"]},
     "save_total_limit save_only_model": {"save_strategy": ["steps", "epoch", "best"]},
     "warmup_steps warmup_ratio": {"lr_scheduler_type": WARMED},
@@ -66,7 +67,7 @@ def check_flags(
     Args:
         argv: the command line without the program's name; default `sys.argv[1:]`.
         output: the program's kind of output: `multi_label`, `tag_sequence` or `masks`.
-        others: the program's arguments of data and nets.
+        others: the program's arguments of data, nets and run.
     """
     given = set(given_flags(sys.argv[1:] if argv is None else argv))
     values: dict[str, Any] = {}

@@ -161,7 +161,7 @@ class Program:
             print(printable(self.help(words).text(asked)))
             sys.exit(0)
         arguments = self.parse(argv)
-        check_flags(arguments.training, argv, self.output, arguments.data, arguments.nets)
+        check_flags(arguments.training, argv, self.output, arguments.data, arguments.nets, arguments.run)
         with locked(arguments.training.output_dir) if is_first_process() else nullcontext():
             return self._run(argv, arguments, words)
 
