@@ -35,6 +35,7 @@ from .models import (
 from .nets.cnn import CNNConfig, CNNForImageClassification, cnn_image_processor
 from .nets.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
 from .nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+from .nets.text_pooling import PooledConfig, PooledForSequenceClassification
 from .nets.text_windows import WindowedConfig, WindowedForSequenceClassification
 from .second_net.learner import Learner
 from .second_net.loss_net import LossNet, LossNetConfig
@@ -114,6 +115,8 @@ __all__ = [
     "NewEpoch",
     "NonFiniteLossError",
     "OutputSpace",
+    "PooledConfig",
+    "PooledForSequenceClassification",
     "Reward",
     "RewardBinaryMaskSpace",
     "RewardLabelSpace",

@@ -189,9 +189,10 @@ def test_it_changes_nothing_of_the_training(finished):
     assert {key: value for key, value in metrics.items() if "linear" not in key} == plain
 
 
-def test_kept_outputs_of_a_frozen_encoder_give_the_same_baseline(finished):
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+def test_kept_outputs_of_a_frozen_encoder_give_the_same_baseline(finished, pooling):
     folder, flags, metrics = finished
-    words = [*flags, "--freeze_encoder", "true", "--output_dir", str(folder / "frozen")]
+    words = [*flags, "--freeze_encoder", "true", "--pooling", pooling, "--output_dir", str(folder / pooling)]
     arguments = mlc.PROGRAM.parse(words)
     trainer = mlc.make_trainer(mlc.PROGRAM.load(arguments), arguments).trainer
     assert training.training_work(trainer) == 2 * training.STEP_WORK  # its forward passes are behind it

@@ -131,34 +131,24 @@ def test_it_is_refused_for_other_outputs_and_for_sparse_label_sets(tmp_path):
         BinaryMaskSpace().check_loss(MutualLearning(), 2)
 
 
-def test_a_classifier_that_reads_one_token_says_so_where_the_mean_says_more(tmp_path, capsys):
+def test_a_classifier_of_a_frozen_encoder_that_reads_one_token_says_so(tmp_path, capsys):
     save_encoder(tmp_path / "net")
     shutil.copytree(tmp_path / "net", tmp_path / "sentences")
     (tmp_path / "sentences" / "1_Pooling").mkdir()
-    texts = tiny_texts(20)
-    texts.to_json(tmp_path / "texts.jsonl")
-    texts.map(lambda row: {"title": row["text"]}).to_json(tmp_path / "pairs.jsonl")
+    (tmp_path / "sentences" / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode": "mean"}))
+    tiny_texts(20).to_json(tmp_path / "texts.jsonl")
 
-    def said(encoder, *more, data="texts"):
-        words = ["--dataset", str(tmp_path / f"{data}.jsonl"), "--model_name_or_path", str(tmp_path / encoder)]
+    def said(encoder, *more):
+        words = ["--dataset", str(tmp_path / "texts.jsonl"), "--model_name_or_path", str(tmp_path / encoder)]
         arguments = mlc.PROGRAM.parse([*words, "--output_dir", str(tmp_path / "out"), "--use_cpu", *more])
         mlc.PROGRAM.make_trainer(mlc.PROGRAM.load(arguments), arguments)
         return "reads the first token" in capsys.readouterr().out
 
     frozen = ("--freeze_encoder", "true")
-    assert said("net", *frozen) and not said("net") and not said("net", *frozen, "--long_texts", "windows")
-    for pooling, mean in (
-        ({"pooling_mode_mean_tokens": True}, True),
-        ({"pooling_mode": "mean"}, True),
-        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, False),
-    ):
-        (tmp_path / "sentences" / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-        assert said("sentences") == mean
-    (tmp_path / "sentences" / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode": "mean"}))
-    assert not said("sentences", "--long_texts", "cut") and not said("sentences", "--long_texts", "windows")
-    assert not said("sentences", "--text_column", "title,text", data="pairs")
-    (tmp_path / "sentences" / "1_Pooling" / "config.json").write_text("{")
-    assert not said("sentences")
+    assert said("net", *frozen) and not said("net")
+    for more in (("--pooling", "first"), ("--pooling", "mean"), ("--long_texts", "windows")):
+        assert not said("net", *frozen, *more)
+    assert not said("sentences", *frozen)
 
 
 @pytest.mark.parametrize("encoder", ["shared", "separate"])

@@ -20,7 +20,6 @@ from seal_hf import (
 )
 from seal_hf.cli.predict import main as predict
 from seal_hf.cli.train.mlc import main as train
-from seal_hf.nets.text_windows import load_windowed
 
 SIZE, STRIDE = 8, 4  # tokens of a window: six words between two special tokens
 LENGTHS = [3, 0, 6, 7, 10, 11, 29, 1, 17]
@@ -69,7 +68,7 @@ def one_by_one(net, text):
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "modernbert"])
 def test_features_are_the_means_over_the_windows_however_texts_are_batched(base, kind):
-    net = load_windowed(str(base(kind)), SIZE, num_labels=len(LABELS)).eval()
+    net = nets(base(kind)).task_net
     assert net.config.stride == STRIDE and (net.config.before, net.config.after) == ([2], [3])
     texts = long_texts()
     expected = torch.stack([one_by_one(net, text) for text in texts])

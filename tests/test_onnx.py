@@ -86,6 +86,20 @@ def test_texts_of_any_number_and_length(runtime, tmp_path):
         check_equal(tmp_path / "net.onnx", net, dict(tiny_tokenizer()(texts, padding=True, return_tensors="pt")))
 
 
+@pytest.mark.parametrize("pooling", ["mean", "last"])
+def test_a_classifier_that_pools(runtime, tmp_path, pooling):
+    """Also of pairs."""
+    torch.manual_seed(0)
+    AutoModel.from_config(tiny_config("bert", **SMALL)).save_pretrained(tmp_path / "base")
+    tiny_tokenizer().save_pretrained(tmp_path / "base")
+    model = SealForMultiLabel.from_pretrained(tmp_path / "base", pooling=pooling, with_loss_net=False, **LABELLED)
+    model.save_pretrained(tmp_path / "saved")
+    main(["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "net.onnx")])
+    for texts in ((TEXTS,), (TEXTS[:2], TEXTS[2:4])):
+        given = dict(tiny_tokenizer()(*texts, padding=True, return_tensors="pt"))
+        check_equal(tmp_path / "net.onnx", model.task_net, given)
+
+
 def test_a_decoder_that_is_saved_as_an_adapter(runtime, tmp_path):
     """It is merged; padding on either side changes nothing."""
     pytest.importorskip("peft")

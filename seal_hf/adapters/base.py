@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from ..utils.gate import check_trust, load_net
+from ..utils.gate import check_trust
 
-if TYPE_CHECKING:
-    from transformers.models.auto.auto_factory import _BaseAutoModelClass
+LoadBase = Callable[..., PreTrainedModel]  # a task-net without adapter, from (name, options of `from_pretrained`)
 
 LOSS_ADAPTER = "loss"
 
@@ -90,14 +89,14 @@ class LossAdapter(ABC):
             return self.encoder(**inputs)
 
 
-def base_of(name: str, auto_class: type[_BaseAutoModelClass], kwargs: dict[str, Any]) -> PreTrainedModel:
+def base_of(name: str, load: LoadBase, kwargs: dict[str, Any]) -> PreTrainedModel:
     """The base of a saved adapter; its own code needs a revision of its own. Raises OSError for a folder that is not
     here, and ValueError as [`check_origin`]."""
     if Path(name).is_absolute() and not Path(name).is_dir():
         raise OSError(f"{name}: no such folder.")
     kwargs = {key: value for key, value in kwargs.items() if key != "code_revision"}  # of the adapter's repo
     kwargs |= check_trust(name, kwargs.get("trust_remote_code", False), kwargs.get("revision"))
-    return load_net(auto_class, name, **kwargs)
+    return load(name, **kwargs)
 
 
 class AdapterLibrary(ABC):
@@ -144,8 +143,6 @@ class AdapterLibrary(ABC):
         """Load what `save` wrote into `model`, in place."""
 
     @abstractmethod
-    def from_folder(
-        self, folder: str | Path, auto_class: type[_BaseAutoModelClass], **kwargs: Any
-    ) -> PreTrainedModel | None:
-        """The task-net that `save` wrote, on its base, which `auto_class` loads; None if the folder is not of this
+    def from_folder(self, folder: str | Path, load: LoadBase, **kwargs: Any) -> PreTrainedModel | None:
+        """The task-net that `save` wrote, on its base, which `load` gives; None if the folder is not of this
         library."""

@@ -7,15 +7,13 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 from transformers import PreTrainedModel
 
-from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter, base_of
-
-if TYPE_CHECKING:
-    from transformers.models.auto.auto_factory import _BaseAutoModelClass
+from ..utils.modules import described_by_base
+from .base import LOSS_ADAPTER, AdapterLibrary, LoadBase, LossAdapter, base_of
 
 TASK_ADAPTER = "task"
 CONFIG, WEIGHTS = "adapter_config.json", "adapter.safetensors"
@@ -73,7 +71,7 @@ class Adapters(AdapterLibrary):
         names = {"pfeiffer": "seq_bn", "houlsby": "double_seq_bn", "parallel": "par_bn"}  # the library's own
         changes = {"reduction_factor": model.config.hidden_size / rank} if rank else {}
         config = adapters.AdapterConfig.load(names.get(method, method), **changes)
-        adapters.init(model)
+        _initialise(model)
         model.add_adapter(TASK_ADAPTER, config=config, set_active=True)
         model.train_adapter(TASK_ADAPTER)
         return model
@@ -92,19 +90,15 @@ class Adapters(AdapterLibrary):
         task = _task_adapter(model) if self.owns(model) else TASK_ADAPTER
         model.load_adapter(str(folder), load_as=task, set_active=True, use_safetensors=True)
 
-    def from_folder(
-        self, folder: str | Path, auto_class: type[_BaseAutoModelClass], **kwargs: Any
-    ) -> PreTrainedModel | None:
+    def from_folder(self, folder: str | Path, load: LoadBase, **kwargs: Any) -> PreTrainedModel | None:
         file = Path(folder) / CONFIG
         if not (file.is_file() and (Path(folder) / WEIGHTS).is_file()):
             return None
         if (Path(folder) / HEAD_CONFIG).is_file() and not (Path(folder) / HEAD_WEIGHTS).is_file():
             return None  # the library would unpickle a head that is not safetensors
-        import adapters
-
         saved = json.loads(file.read_text(encoding="utf-8"))
-        model: Any = base_of(saved["model_name"], auto_class, kwargs)
-        adapters.init(model)
+        model: Any = base_of(saved["model_name"], load, kwargs)
+        _initialise(model)
         self.load(model, folder)
         model.train_adapter(TASK_ADAPTER)
         return model
@@ -112,3 +106,11 @@ class Adapters(AdapterLibrary):
 
 def _task_adapter(model: Any) -> str:
     return model.active_adapters.first()
+
+
+def _initialise(model: Any) -> None:
+    """Give a model the methods of the library."""
+    import adapters
+
+    with described_by_base(model):
+        adapters.init(model)

@@ -15,12 +15,12 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
-from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter, base_of
+from ..utils.modules import described_by_base
+from .base import LOSS_ADAPTER, AdapterLibrary, LoadBase, LossAdapter, base_of
 from .quantised import head_modules, quantization_of
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel
-    from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
 logger = logging.get_logger(__name__)
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -41,7 +41,8 @@ class PeftLossAdapter(LossAdapter):
             config = _jsonable(self.model.peft_config[self.model.active_adapter])
         config |= {"modules_to_save": None, "inference_mode": False}
         # PeftModel's own method: that of the class for sequence classification would add a second classifier
-        PeftModel.add_adapter(self.model, LOSS_ADAPTER, PeftConfig.from_peft_type(**config))
+        with described_by_base(self.model.get_base_model()):
+            PeftModel.add_adapter(self.model, LOSS_ADAPTER, PeftConfig.from_peft_type(**config))
         self.model.peft_config.pop(LOSS_ADAPTER)
         self._layers = [module for module in self.model.modules() if isinstance(module, BaseTunerLayer)]
         return config
@@ -102,7 +103,7 @@ class Peft(AdapterLibrary):
             common["modules_to_save"] = heads
             if model.main_input_name == "pixel_values":
                 common, targets = {"modules_to_save": heads}, _layers(model, targets)
-            elif targets is None and method != "ia3" and model.config.model_type not in _known_architectures():
+            elif targets is None and method != "ia3" and _architecture(model) not in _known_architectures():
                 targets = ALL_LINEAR
             if targets is not None:
                 common["target_modules"] = targets
@@ -113,7 +114,8 @@ class Peft(AdapterLibrary):
             else:
                 rank = rank or 8
                 config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, use_dora=method == "dora", **common)
-        return _as_base(peft.get_peft_model(model, config))
+        with described_by_base(model):
+            return _as_base(peft.get_peft_model(model, config))
 
     def pin(self, model: nn.Module, revision: str) -> None:
         for config in cast("PeftModel", model).peft_config.values():
@@ -132,7 +134,9 @@ class Peft(AdapterLibrary):
         return copied.merge_and_unload(adapter_names=[LOSS_ADAPTER] if loss_adapter else None)
 
     def save(self, model: nn.Module, folder: str | Path) -> None:
-        cast("PeftModel", model).save_pretrained(str(folder))
+        wrapped = cast("PeftModel", model)
+        with described_by_base(wrapped.get_base_model()):  # PEFT compares it with that of the base's folder
+            wrapped.save_pretrained(str(folder))
 
     def load(self, model: nn.Module, folder: str | Path) -> None:
         from peft import set_peft_model_state_dict
@@ -141,27 +145,30 @@ class Peft(AdapterLibrary):
         wrapped = cast("PeftModel", model)
         set_peft_model_state_dict(wrapped, load_file(Path(folder) / WEIGHTS), adapter_name=wrapped.active_adapter)
 
-    def from_folder(
-        self, folder: str | Path, auto_class: type[_BaseAutoModelClass], **kwargs: Any
-    ) -> PreTrainedModel | None:
+    def from_folder(self, folder: str | Path, load: LoadBase, **kwargs: Any) -> PreTrainedModel | None:
         file = Path(folder) / CONFIG
         if not (file.is_file() and (Path(folder) / WEIGHTS).is_file()):
             return None
         import peft
 
         saved = json.loads(file.read_text(encoding="utf-8"))
-        model = base_of(saved["base_model_name_or_path"], auto_class, {**kwargs, "revision": saved.get("revision")})
+        model = base_of(saved["base_model_name_or_path"], load, {**kwargs, "revision": saved.get("revision")})
         config = peft.PeftConfig.from_pretrained(str(folder))
         _check_prompts(config)
+        with described_by_base(model):
+            return _as_base(self._restored(model, folder, config))
+
+    def _restored(self, model: PreTrainedModel, folder: str | Path, config: Any) -> PeftModel:
+        import peft
+
         if config.is_prompt_learning:  # PEFT loads these only for inference
             config.inference_mode = False
             if getattr(config, "prompt_tuning_init", None) is not None:
                 config.prompt_tuning_init = "RANDOM"  # PEFT would load a tokenizer to encode a text
             wrapped = peft.get_peft_model(model, config)
             self.load(wrapped, folder)
-        else:
-            wrapped = peft.PeftModel.from_pretrained(model, folder, is_trainable=True, use_safetensors=True)
-        return _as_base(wrapped)
+            return wrapped
+        return peft.PeftModel.from_pretrained(model, folder, is_trainable=True, use_safetensors=True)
 
 
 def _saved(config: PeftConfig) -> Any:
@@ -183,6 +190,11 @@ def _layers(model: PreTrainedModel, targets: str | list[str] | None) -> str | li
 def _as_base(model: nn.Module) -> PreTrainedModel:
     """The model as the type that callers expect: PEFT's wrapper forwards the base's attributes."""
     return cast(PreTrainedModel, model)
+
+
+def _architecture(model: PreTrainedModel) -> str:
+    with described_by_base(model):
+        return model.config.model_type
 
 
 def _known_architectures() -> Iterable[str]:

@@ -44,7 +44,10 @@ def quantized(
 
 
 def head_modules(model: PreTrainedModel) -> list[str]:
-    """The names of the modules outside the base, which hold a classifier's fresh weights."""
+    """The names of the modules outside the base, which hold a classifier's fresh weights. A net that is its own base
+    has none."""
+    if model.base_model is model:
+        return []
     children = model.named_children()
     return [
         name for name, module in children if module is not model.base_model and any(True for _ in module.parameters())

@@ -52,7 +52,7 @@ from .runs import LOST, METHOD, Runs, origin, read_identity, read_settings, writ
 from .table import comparison, decided, markdown, plot
 
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds", "tune": "budget"}
-ENCODER = ("model_name_or_path", "freeze_encoder", "long_texts")  # for another one, other settings are best
+ENCODER = ("model_name_or_path", "freeze_encoder", "pooling", "long_texts")  # for another one, other settings are best
 LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method sets these
 ELSEWHERE = ("output_dir", "resume_from_checkpoint", "overwrite_output_dir", *NAMES_HERE, *LOSS_KEYS, *EVERY_RUN)
 OF_THE_RUNS = "flags of every run, as in training:"

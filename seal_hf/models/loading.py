@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import logging
+import reprlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import snapshot_download
-from transformers import PreTrainedModel
+from transformers import AutoModel, PreTrainedModel
 from transformers.utils import find_adapter_config_file
 
 from ..adapters import LIBRARIES, not_installed
+from ..adapters.base import LoadBase
 from ..adapters.quantised import from_json, quantized
-from ..saving.export import ADAPTER_FILES, DECISIONS, QUANTIZATION, read_decisions
+from ..nets.text_windows import read_by
+from ..saving.export import ADAPTER_FILES, DECISIONS, QUANTIZATION, READING, read_decisions
 from ..utils.files import in_line, loading
 from ..utils.gate import check_origin, config_of, load_net, no_questions
 from .labels import label_maps
 
 if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
+
+
+LABELS = ("num_labels", "id2label", "label2id", "problem_type")  # options of a classifier, not of its encoder
 
 
 class _Report(logging.Filter):
@@ -100,6 +107,14 @@ def _without_report_of_crf() -> Iterator[_Report]:
             logger.handle(record)
 
 
+def _load_pooled(reading: Any, name: str, **kwargs: Any) -> PreTrainedModel:
+    """The base of an adapter whose classifier pools the encoder's tokens."""
+    if not isinstance(reading, dict):
+        raise ValueError(f"`{READING}` beside the adapter is {reprlib.repr(reading)}; expected an object.")
+    labels = {key: kwargs.pop(key) for key in LABELS if key in kwargs}
+    return read_by(load_net(AutoModel, name, **kwargs), reading, name_or_path=name, **labels)
+
+
 def load_task_net(
     auto_class: type[_BaseAutoModelClass], name: str, kwargs: dict[str, Any], hub: dict[str, Any]
 ) -> tuple[PreTrainedModel, dict]:
@@ -137,13 +152,16 @@ def load_task_net(
     if names := said.get("id2label"):
         kwargs = {**label_maps([names[key] for key in sorted(names, key=int)]), **kwargs}
     decisions = {name: said[name] for name in DECISIONS if name in said}
+    load_base: LoadBase = partial(load_net, auto_class)
+    if READING in said:
+        load_base = partial(_load_pooled, said[READING])
     folder = Path(name)
     if not folder.is_dir():
         folder = Path(snapshot_download(name, allow_patterns=list(ADAPTER_FILES), **hub))
     options = {key: value for key, value in kwargs.items() if key != "revision"}  # of the adapter's repo
     for library in LIBRARIES.values():
         try:
-            task_net = library.from_folder(folder, auto_class, **options)
+            task_net = library.from_folder(folder, load_base, **options)
         except ModuleNotFoundError as error:
             raise ValueError(
                 f"{name} holds an adapter of the library {library.mode!r}, {not_installed(library.mode)}"

@@ -25,21 +25,21 @@ from ..inference.decisions import LabelDecisions
 from ..metrics.multilabel import sigmoid
 from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..nets.image_features import reads_images
-from ..nets.text_windows import WindowedConfig, WindowedEncoder, load_windowed
+from ..nets.text_windows import WindowedConfig, WindowedEncoder
 from ..spaces import SPARSE_FROM, MultiLabelSpace
 from ..structures.hierarchy import Hierarchy, store_hierarchy
-from ..utils.gate import config_of
+from ..utils.gate import config_of, load_net, values_beside
 from ..utils.messages import check_owner, check_unread
-from ..utils.options import check_value
 from .base import SealModel, set_bias
 from .batches import check_one_kind, in_batches, text_rows
 from .images import check_images, fresh_cnn, is_of_images, reading
 from .labels import for_other_labels, hub_options, label_maps
+from .pooled import OURS, load_classifier
 
 logger = logging.get_logger(__name__)
 
 DROPOUT = 0.5  # of fresh MLPs
-LONG_TEXTS = ("cut", "windows")
+READING = ("pooling", "long_texts", "window_size")  # how a classifier of texts reads them
 NOUNS = {"features": "feature data", "text": "text", "images": "images"}
 OWNERS = {"text": "the MLP for features", "images": "small nets, trained from scratch"}
 
@@ -72,7 +72,7 @@ AutoModelForSequenceClassification.register(MLPConfig, MLPForMultiLabel)
 
 class SealForMultiLabel(SealModel):
     """A multi-label task-net of texts, features or images, with logits (B, L), and its loss-net. `from_pretrained` also
-    takes `long_texts` and `window_size`, see [`for_data`]."""
+    takes `pooling`, `long_texts` and `window_size`, see [`for_data`]."""
 
     auto_class = AutoModelForSequenceClassification
     space_class = MultiLabelSpace
@@ -142,30 +142,23 @@ class SealForMultiLabel(SealModel):
 
     @classmethod
     def _load_task_net(cls, name: str, kwargs: dict, hub: dict) -> tuple[PreTrainedModel, dict]:
-        """With `long_texts="windows"`, an encoder becomes one that reads windows of `window_size` tokens."""
-        kwargs = dict(kwargs)
-        asked, window_size = kwargs.pop("long_texts", None), kwargs.pop("window_size", None)
-        if asked is None:
+        """Texts are read as `pooling` and `long_texts` say."""
+        reading = {key: kwargs[key] for key in READING if kwargs.get(key) is not None}
+        kwargs = {key: value for key, value in kwargs.items() if key not in READING}
+        values = values_beside(name, "config.json", hub) or {}
+        if values.get("model_type") == MLPConfig.model_type or is_of_images(name, hub):
+            check_owner(reading, "texts", f"{name} reads something else")
             return super()._load_task_net(name, kwargs, hub)
-        check_value("long_texts", asked, LONG_TEXTS)
-        if asked == "windows":
-            check_owner({"quantization": kwargs.get("quantization")}, "cut texts", "`long_texts` is 'windows'")
-        is_windowed = _saved_config(name, kwargs).get("model_type") == WindowedConfig.model_type
-        if is_windowed and asked == "cut":
-            logger.warning(f"The task-net in {name} keeps reading texts in windows; 'cut' is ignored.")
-        if is_windowed or asked == "cut":
-            return super()._load_task_net(name, kwargs, hub)
-        kwargs.pop("ignore_mismatched_sizes", None)
-        fresh = {"missing_keys": ["classifier.weight", "classifier.bias"], "mismatched_keys": []}
-        return load_windowed(name, window_size, hub, **kwargs), fresh
+        return load_classifier(cls.auto_class, name, kwargs, hub, **reading)
 
     @classmethod
     def _load_encoder(cls, task_net: PreTrainedModel, name: str, read: dict) -> PreTrainedModel:
         """It reads windows if the task-net does."""
-        encoder, config = super()._load_encoder(task_net, name, read), task_net.config
-        if isinstance(config, WindowedConfig) and not isinstance(encoder, WindowedEncoder):
-            return WindowedEncoder.around(encoder, config)
-        return encoder
+        config = task_net.config
+        if _saved_config(name, read).get("model_type") in OURS:
+            return load_net(cls.auto_class, name, dtype=torch.float32, **read).base_model
+        encoder = super()._load_encoder(task_net, name, read)
+        return WindowedEncoder.around(encoder, config) if isinstance(config, WindowedConfig) else encoder
 
     @classmethod
     def from_task_net(
@@ -196,6 +189,7 @@ class SealForMultiLabel(SealModel):
         num_layers: int | None = None,
         dropout: float | None = None,
         label_bias: bool | None = None,
+        pooling: str | None = None,
         long_texts: str | None = None,
         window_size: int | None = None,
         **kwargs: Any,
@@ -212,8 +206,11 @@ class SealForMultiLabel(SealModel):
             loss_net_encoder, adapter: see [`from_pretrained`]; features, and the convolutional net, take `separate` or
                 `shared`, and no adapter.
             energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
-            long_texts: `cut` (default): a plain classifier, whose tokenizer cuts texts; `windows`: one that reads whole
-                texts in windows, see `nets/text_windows.py`. A saved task-net stays as it is.
+            pooling: what the classifier of texts reads: the `first` token, by transformers' own classifier; the `last`
+                one, as decoders do; or the `mean` of all. Default: what the folder of a sentence encoder declares
+                (`1_Pooling/config.json`), or else transformers' own classifier. A saved task-net stays as it is.
+            long_texts: `cut` (default): the tokenizer cuts texts; `windows`: whole texts are read in windows, see
+                `nets/text_windows.py`, and what is read of a window is its mean by default.
             window_size: tokens per window; default and maximum: the encoder's limit.
             hidden_size: width of the MLPs, for feature data, default 400; of the convolutional net, default 128.
             num_layers: layers of the MLPs; default 2.
@@ -233,12 +230,13 @@ class SealForMultiLabel(SealModel):
             own = {"hidden_size": hidden_size, "num_layers": num_layers, "label_bias": label_bias}
             options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **labels}
             if data.kind != "text":
-                check_owner({"long_texts": long_texts}, "texts", f"{data.name!r} is {NOUNS[data.kind]}")
+                of_texts = {"pooling": pooling, "long_texts": long_texts}
+                check_owner(of_texts, "texts", f"{data.name!r} is {NOUNS[data.kind]}")
             _check_reads(data, model_name_or_path, kwargs)
             if data.kind != "features":
                 check_owner({**own, "dropout": dropout}, OWNERS[data.kind], f"{data.name!r} is {NOUNS[data.kind]}")
             if data.kind == "text":
-                options |= {"long_texts": long_texts, "window_size": window_size}
+                options |= {"pooling": pooling, "long_texts": long_texts, "window_size": window_size}
             options |= {"num_labels": len(names), "label_rates": data.label_rates}
             options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs
             seal = cls.from_pretrained(model_name_or_path, **options)

@@ -22,14 +22,13 @@ from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAtte
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.length_order import longest_first
 from ..utils.modules import in_evaluation
-from .encoders import inputs_of, pool, vector
+from .encoders import inputs_of, vector
 from .feature_cache import cached_features
-from .heads import FIRST, LAST, MEAN
+from .heads import FIRST, LAST, MEAN, alike, own_pooler
 
 OUTPUTS = "encoder_outputs"  # the column with the outputs of the task-net's encoder
 OF_ENCODER = ("input_ids", "attention_mask", "token_type_ids")  # columns that only the encoder reads
 PROBED = 4  # rows used to find out what the head reads
-TOLERANCE = 1e-4  # for floats that count as equal
 
 
 class FrozenEncoder:
@@ -68,27 +67,33 @@ class FrozenEncoder:
         inputs = inputs_of(self.base, batch)
         expected, given = self.task_net(**inputs).logits, self.base(**inputs)
         self.flat = given.last_hidden_state.dim() == 2
-        self.pooler = _own_pooler(self.base, given)
+        self.pooler = own_pooler(self.base, given)
         try:
-            for self.token in (FIRST, LAST):
-                if _same(self(self.kept(given, inputs)).logits, expected):
+            for self.read in (FIRST, LAST, MEAN):
+                if alike(self(self.kept(given, inputs)).logits, expected):
                     return
         except Exception as error:  # from a head that looks for tokens, but gets only one
             raise _unfit(name) from error
         raise _unfit(name)
 
+    @property
+    def poolings(self) -> list[str]:
+        """What is kept of the last hidden states: what the head reads, the mean, and what the loss-net reads."""
+        return list(dict.fromkeys((self.read, MEAN, self.pooling)))
+
     def kept(self, outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:
-        """The part of the encoder's outputs that the heads read: (B, 2 or 3, H)."""
-        hidden = outputs.last_hidden_state
-        token = vector(hidden, inputs, self.token, self.task_net.config)
-        parts = [token, pool(hidden, inputs.get("attention_mask"))]
+        """The part of the encoder's outputs that the heads read: (B, 1 to 4, H)."""
+        hidden, config = outputs.last_hidden_state, self.task_net.config
+        parts = [vector(hidden, inputs, pooling, config) for pooling in self.poolings]
         pooled = getattr(outputs, "pooler_output", None)
-        return torch.stack([*parts, *([] if pooled is None or self.pooler is not None else [pooled])], dim=1)
+        if self.pooler is None and pooled is not None and pooled.dim() == 2:
+            parts.append(pooled)
+        return torch.stack(parts, dim=1)
 
     def rows(self, rows: TensorRows, folder: str | Path, beside: TensorRows) -> TensorRows:
-        """`beside` with a column of the encoder's outputs for `rows`, (N, 2 or 3, H), in place of their tokens."""
+        """`beside` with a column of the encoder's outputs for `rows`, (N, 1 to 4, H), in place of their tokens."""
         pooler = next((f"{name}." for name, module in self.base.named_children() if module is self.pooler), None)
-        kind = "kept" if self.token == FIRST else "kept, last"
+        kind = ", ".join(["kept", *self.poolings])
         outputs = cached_features(self.base, rows, folder, kind=kind, read=self.kept, trained=pooler)
         extended = copy(beside)
         extended.dense = {name: column for name, column in beside.dense.items() if name not in OF_ENCODER}
@@ -97,7 +102,7 @@ class FrozenEncoder:
         return extended
 
     def __call__(self, outputs: Tensor, **kwargs: Any) -> Any:
-        """The task-net's outputs, from stored outputs of its encoder, (B, 2 or 3, H)."""
+        """The task-net's outputs, from stored outputs of its encoder, (B, 1 to 4, H)."""
         with self.giving(outputs):
             return self.task_net(**self.stand_ins(outputs), **kwargs)
 
@@ -109,9 +114,10 @@ class FrozenEncoder:
     @contextmanager
     def giving(self, outputs: Tensor) -> Iterator[None]:
         """Inside, the encoder returns these outputs for any input."""
-        token, mean, *pooled = outputs.to(self.base.dtype).unbind(1)
-        last = token if self.flat else token.unsqueeze(1)  # (B, 1, H): the head reads its only token
-        shared = mean if self.pooling == MEAN else token
+        parts = outputs.to(self.base.dtype).unbind(1)
+        by_pooling = dict(zip(self.poolings, parts, strict=False))
+        pooled, shared, read = parts[len(by_pooling) :], by_pooling[self.pooling], by_pooling[self.read]
+        last = read if self.flat else read.unsqueeze(1)  # (B, 1, H): the head reads its only token
         before = self.base.__dict__.get("forward")
 
         def forward(*args: Any, **kwargs: Any) -> BaseModelOutputWithPoolingAndCrossAttentions:
@@ -128,19 +134,6 @@ class FrozenEncoder:
             del self.base.forward
             if before is not None:
                 self.base.forward = before
-
-
-def _own_pooler(base: nn.Module, outputs: Any) -> nn.Module | None:
-    """The encoder's pooler if it reads only the first token, so that it is part of the head; else None."""
-    pooler, pooled = getattr(base, "pooler", None), getattr(outputs, "pooler_output", None)
-    if not isinstance(pooler, nn.Module) or pooled is None:
-        return None
-    made = pooler(outputs.last_hidden_state[:, :1])
-    return pooler if torch.is_tensor(made) and _same(made, pooled) else None
-
-
-def _same(first: Tensor, second: Tensor) -> bool:
-    return first.shape == second.shape and torch.allclose(first, second, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 def _unfit(name: str) -> ValueError:

@@ -18,9 +18,10 @@ from ..nets.cnn import CNNConfig
 from ..nets.fcn import FCNConfig
 from ..nets.image_features import reads_images
 from ..nets.recurrent import BiLSTMConfig
-from ..nets.text_windows import reads_whole
+from ..nets.text_pooling import PooledConfig, classifier_reads
+from ..nets.text_windows import reading_in_words
 from ..saving.export import saves_merged
-from ..spaces import MaskSpace, OutputSpace, PixelSpace, TagSequenceSpace
+from ..spaces import MaskSpace, MultiLabelSpace, OutputSpace, PixelSpace, TagSequenceSpace
 from ..structures.masks import palette
 from ..structures.trees import has_trees
 from ..task_losses.labels import TASK_LOSSES
@@ -87,6 +88,7 @@ def run_card(
         missed_labels=missed_labels or {},
         library_snippet=_library_snippet(model, args.adapter_export, trainer.space),
         inputs=getattr(config, "inputs", None),
+        reads=_reads(model, trainer.space),
         columns=_columns(config),
         crf=getattr(config, "crf", False),
         hyperparameters=_settings(trainer),
@@ -95,6 +97,13 @@ def run_card(
         license=facts.get("license") or args.license,
         **{name: facts.get(name) for name in ("language", "tags")},
     )
+
+
+def _reads(model: PreTrainedModel, space: OutputSpace) -> str | None:
+    """What a classifier of texts reads, in words; None for other nets."""
+    if not isinstance(space, MultiLabelSpace) or model.main_input_name != "input_ids":
+        return None
+    return None if classifier_reads(model) is None else reading_in_words(model)
 
 
 def _last_evaluation(trainer: Any) -> dict[str, float]:
@@ -228,13 +237,14 @@ def _library_snippet(model: PreTrainedModel, adapter_export: str, space: OutputS
     if isinstance(space, PixelSpace):
         of_classes = "class_" if isinstance(space, MaskSpace) else ""
         return of_classes + ("images_fcn" if model.config.model_type == FCNConfig.model_type else "images")
-    library, images = library_of(model), reads_images(model)
+    library, images, pooled = library_of(model), reads_images(model), isinstance(model.config, PooledConfig)
     if library is not None and not saves_merged(model, adapter_export):
-        return f"{trees}tokens_{library.mode}" if tags else f"image_labels_{library.mode}" if images else library.mode
+        mode = f"{library.mode}_pooled" if pooled else library.mode
+        return f"{trees}tokens_{mode}" if tags else f"image_labels_{mode}" if images else mode
     if tags:
         return trees + ("words" if model.config.model_type == BiLSTMConfig.model_type else "tokens")
     if images:
         return "image_labels_cnn" if model.config.model_type == CNNConfig.model_type else "image_labels"
-    if reads_whole(model.config):
-        return "text_windows"
+    if pooled:
+        return "text_pooled"
     return "features" if model.main_input_name == "features" else "text"

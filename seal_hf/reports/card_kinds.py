@@ -44,7 +44,7 @@ thresholds = {config.id2label[i]: t for i, t in enumerate(config.decisions["thre
 scores = classify([$piped]$cut)[0]
 labels = [score["label"] for score in scores if score["score"] >= thresholds[score["label"]]]
 """
-IMPORTED = "import seal_hf  # registers the net, which reads whole texts in windows, with the Auto classes\n"
+IMPORTED = "import seal_hf  # registers the net with the Auto classes\n"
 PEFT = """\
 import torch
 from peft import AutoPeftModelForSequenceClassification
@@ -298,11 +298,13 @@ KINDS = {
     "peft": CardKind({FIXED: PEFT, THRESHOLD: PEFT}, **PEFT_LIBRARY),
     "adapters": CardKind({FIXED: ADAPTERS, THRESHOLD: ADAPTERS}, **ADAPTERS_LIBRARY),
     "features": CardKind(seal=SEAL_FEATURES, **FEATURES, **OURS),
-    "text_windows": CardKind(
+    "text_pooled": CardKind(
         {FIXED: IMPORTED + TEXT, THRESHOLD: IMPORTED + TEXT, "thresholds": IMPORTED + TEXT_BY_LABEL},
         plainly="",
         is_ours=True,
     ),
+    "peft_pooled": CardKind(**PEFT_LIBRARY, **OURS),
+    "adapters_pooled": CardKind(**ADAPTERS_LIBRARY, **OURS),
     "image_labels": CardKind(
         {FIXED: IMAGE_LABELS, THRESHOLD: IMAGE_LABELS, "thresholds": IMAGE_LABELS_BY_LABEL}, **IMAGE_SETS
     ),

@@ -10,7 +10,11 @@ from typing import Any
 
 from transformers import Trainer
 
+from ..adapters import library_of
+from ..nets.text_pooling import PooledConfig
+from ..nets.text_windows import reading_in_words
 from ..saving.earlier_run import RESULTS
+from ..saving.export import saves_merged
 from ..training.verdict import VERDICT, Score, store_verdict, verdict_of
 from ..utils.files import json_object
 from ..utils.messages import printable
@@ -95,10 +99,23 @@ def close_run(
         print(printable("\n\n".join([report(folder), "\n".join(verdict.sentences)]).rstrip()))
         unasked = " (--output_dir names another folder)" if str(folder) == UNASKED else ""
         predicts = f"; to predict: {predict_command(folder, *files)}" if files else ""
-        print(printable(f"\nsaved in {folder}{unasked}{predicts}"))
+        loads = "" if (loaded := how_to_load(trainer)) is None else f"\n{loaded}"
+        print(printable(f"{loads}\nsaved in {folder}{unasked}{predicts}"))
     if trainer.args.push_to_hub:
         trainer.push_to_hub()
     return dict(metrics)
+
+
+def how_to_load(trainer: Any) -> str | None:
+    """How other code loads a classifier of texts that is no class of transformers; None for other nets."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    if not isinstance(model.config, PooledConfig):
+        return None
+    said = f"The classifier reads {reading_in_words(model)}."
+    library = library_of(model)
+    if library is not None and not saves_merged(model, trainer.args.adapter_export):
+        return f"{said} Load it by SealForMultiLabel.from_pretrained: {library.mode} alone would not read this."
+    return f"{said} `import seal_hf` comes before AutoModelForSequenceClassification.from_pretrained or a pipeline."
 
 
 def predict_command(model: str | Path, read: str, written: str) -> str:

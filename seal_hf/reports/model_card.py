@@ -49,6 +49,7 @@ def model_card(
     inputs: Mapping[str, Any] | None = None,
     columns: Sequence[str] = (),
     versions: Mapping[str, str] | None = None,
+    reads: str | None = None,
     best_epoch: bool = False,
     language: str | list[str] | None = None,
     license: str | None = None,
@@ -67,13 +68,13 @@ def model_card(
             missing and non-finite values are left out.
         decisions: as `config.decisions`; None leaves them out, and the snippet decides at 0.5.
         label_names: L names in the order of the logits.
-        library_snippet: one of `KINDS`. For label sets: "text" (pipeline), "text_windows" (pipeline, needs `seal_hf`
+        library_snippet: one of `KINDS`. For label sets: "text" (pipeline), "text_pooled" (pipeline, needs `seal_hf`
             imported), "features" (the MLP, needs `seal_hf`), "peft" and "adapters" (a repo with an adapter alone, which
-            needs the number of labels to load); of images "image_labels" (pipeline), "image_labels_cnn" (the small
-            convolutional net, needs `seal_hf` imported) and "image_labels_peft". For tags: "tokens", "tokens_peft",
-            "tokens_adapters", and "words" (the BiLSTM, needs `seal_hf`); with "trees_" before these for trees. For
-            masks: "images" (pipeline), and "images_fcn" (the FCN, where the pipeline needs `seal_hf` imported); for
-            several classes "class_images" and "class_images_fcn".
+            needs the number of labels to load), "peft_pooled" and "adapters_pooled" (needs `seal_hf`); of images
+            "image_labels" (pipeline), "image_labels_cnn" (the small convolutional net, needs `seal_hf` imported) and
+            "image_labels_peft". For tags: "tokens", "tokens_peft", "tokens_adapters", and "words" (the BiLSTM, needs
+            `seal_hf`); with "trees_" before these for trees. For masks: "images" (pipeline), and "images_fcn" (the FCN,
+            where the pipeline needs `seal_hf` imported); for several classes "class_images" and "class_images_fcn".
         hyperparameters: shown in a table; secrets are left out.
         rows: split -> number of rows.
         task_loss: the task-net's own loss, see `TASK_LOSSES` and `TAG_TASK_LOSSES`.
@@ -85,6 +86,7 @@ def model_card(
         missed_labels: labels that no gold row gets, though rows were judged that have them.
         inputs: as `config.inputs`; `max_length`, in tokens, is where texts were cut; `pairs` means two texts per row;
             `image_size` is the height and width in pixels at which images are read.
+        reads: what a classifier of texts reads, such as "the mean of the tokens".
         columns: columns that a sentence needs beside its words.
         versions: package -> version.
         best_epoch: True if validation chose the epoch.
@@ -109,6 +111,7 @@ def model_card(
         "loss": f"SEAL, {second} beside {task_loss}" if with_loss_net else task_loss,
         "loss-net encoder": loss_net_encoder if with_loss_net else None,
         "labels": len(label_names),
+        "classifier reads": reads,
         f"{kind.unit}s cut at": f"{max_length} tokens" if max_length else None,
         "images read at": "{} x {} pixels".format(*size) if (size := inputs.get("image_size")) else None,
         "license": license,

@@ -18,6 +18,7 @@ from transformers.utils import cached_file, logging
 from ..adapters import LIBRARIES, AdapterLibrary, LossAdapter, check_adapters, library_of
 from ..adapters.quantised import as_json, quantization_of
 from ..nets.encoders import encoder_options, without_pooler
+from ..nets.text_pooling import PooledConfig
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet
 from ..utils.files import json_object
 from .fold import folded
@@ -36,6 +37,7 @@ ADAPTER_FILES = (
 # keys of a task-net's config about its predictions; `threshold`: of nets saved before there were decoders;
 # `pad_token_id`: a decoder's, by which its head finds the last token
 DECISIONS = ("decisions", "label_hierarchy", "inputs", "constrained_decoding", "threshold", "pad_token_id", "verdict")
+READING = "reading"  # beside them: how a classifier of ours reads the tokens of the adapter's base
 QUANTIZATION = "quantization_config"  # beside them: how the base of an adapter was quantised
 
 ADAPTER_IS_NOT_FOLDED = (
@@ -118,6 +120,8 @@ def _write_decisions(task_net: PreTrainedModel, folder: str | Path) -> None:
     would make the folder a plain model."""
     config = task_net.config
     said = {name: value for name in DECISIONS if (value := getattr(config, name, None)) is not None}
+    if isinstance(config, PooledConfig):
+        said[READING] = config.reading()
     if quantization_of(task_net) is not None:
         said[QUANTIZATION] = as_json(task_net)
     text = json.dumps({"id2label": config.id2label, **said}, indent=1, ensure_ascii=False)

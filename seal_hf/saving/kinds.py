@@ -16,7 +16,6 @@ from ..utils.gate import check_links
 
 CONFIG, ADAPTER_CONFIG, DECISIONS = "config.json", "adapter_config.json", "seal_decisions.json"
 LOSS_NET_CONFIG = "_loss_net/config.json"
-POOLING = "1_Pooling/config.json"  # of a sentence encoder, as the library sentence-transformers saves it
 MULTI_LABEL, TAG_SEQUENCE, BINARY_MASK, MASKS = "multi_label", "tag_sequence", "binary_mask", "masks"
 HEADS = {  # end of a task-net's class name -> kind of output
     "ForMultiLabel": MULTI_LABEL,
@@ -132,15 +131,6 @@ def saved_config(name: str, hub: dict[str, Any]) -> dict[str, Any]:
 def has_loss_net(name: str, hub: dict[str, Any]) -> bool:
     """True if a loss-net is saved beside the task-net."""
     return _read(name, LOSS_NET_CONFIG, hub) is not None
-
-
-def means_tokens(name: str) -> bool:
-    """True if a sentence encoder, a folder or a Hub id, says that its tokens' mean stands for a sentence."""
-    try:
-        found = _read(name, POOLING, {}) or {}
-    except Exception:  # a hint ends no run; the loader of the encoder says what is wrong
-        return False
-    return bool(found.get("pooling_mode_mean_tokens")) or found.get("pooling_mode") == "mean"
 
 
 def _read(name: str, file: str, hub: dict[str, Any]) -> dict[str, Any] | None:

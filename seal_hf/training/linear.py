@@ -14,6 +14,7 @@ from ..data.tensors.length_order import longest_first
 from ..inference.decisions.targets import F1_EXAMPLE, target_scores
 from ..nets.encoders import inputs_of, task_features
 from ..nets.frozen_encoder import OUTPUTS
+from ..nets.heads import MEAN
 from ..nets.image_features import head_of, reads_images, shared_size, with_features
 from ..nets.linear import LogisticRegressions, cross_validated, fit_work
 from ..utils.modules import in_evaluation, without_wrapper
@@ -182,7 +183,7 @@ def _reads_features(net: Any) -> bool:
 def _frozen_features(trainer: Any, net: Any, rows: TensorRows) -> Tensor:
     """What a baseline reads of each row: (N, D)."""
     if OUTPUTS in rows.dense:
-        return rows.dense[OUTPUTS][:, 1]  # the mean over tokens
+        return rows.dense[OUTPUTS][:, trainer.frozen_encoder.poolings.index(MEAN)]
     if _reads_features(net):
         return rows.dense["features"]
 

@@ -14,6 +14,8 @@ from transformers import TrainingArguments
 from ..data.tensors.collators import TensorRows
 from ..nets.feature_cache import FEATURES
 from ..nets.frozen_encoder import OUTPUTS
+from ..nets.text_pooling import PooledConfig
+from ..nets.text_windows import reading_in_words
 from ..saving.run_record import plain
 from ..utils.compat import with_later_names
 from ..utils.options import default_of
@@ -57,10 +59,11 @@ def own_defaults(args: TrainingArguments) -> dict[str, Any]:
 
 
 def net_in_words(net: Any) -> str | None:
-    """The class and size of a net; None without a net."""
+    """The class and size of a net, and what a classifier of ours reads of a text; None without a net."""
     if net is None:
         return None
-    return f"{type(net).__name__}, {sum(parameter.numel() for parameter in net.parameters())} parameters"
+    reads = f", reads {reading_in_words(net)}" if isinstance(getattr(net, "config", None), PooledConfig) else ""
+    return f"{type(net).__name__}, {sum(parameter.numel() for parameter in net.parameters())} parameters{reads}"
 
 
 def contents(dataset: Any) -> Any:

@@ -142,6 +142,18 @@ def config_of(name: Any, hub: Mapping[str, Any] | None = None) -> dict[str, Any]
         return PretrainedConfig.get_config_dict(name, **(hub or {}))[0]
 
 
+def values_beside(name: Any, file: str, hub: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+    """The values of another JSON file of a folder or repo; None if it is missing, or the Hub cannot be reached.
+
+    Raises:
+        ValueError: it is damaged, or a link leads out of the folder.
+    """
+    if Path(name).is_dir():
+        check_links(Path(name))
+    path = _finder(str(name), {key: value for key, value in (hub or {}).items() if key in HUB})(file)
+    return None if path is None else _config(path)
+
+
 def load_net(auto_class: Any, name: Any, **kwargs: Any) -> Any:
     """`auto_class.from_pretrained(name, **kwargs)` of a whole net, through the gate and from safetensors. Code of the
     folder or repo runs only with `trust_remote_code=True`.

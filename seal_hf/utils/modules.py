@@ -35,6 +35,19 @@ def without_wrapper(net: Any) -> Any:
     return net.get_base_model() if hasattr(net, "get_base_model") else net
 
 
+@contextlib.contextmanager
+def described_by_base(net: Any) -> Iterator[None]:
+    """Inside, a net with a base of another type has the configuration of that, by which libraries of adapters know
+    where these belong."""
+    own, base = net.config, net.base_model.config
+    if type(base) is not type(own):
+        net.config = base
+    try:
+        yield
+    finally:
+        net.config = own
+
+
 def train_mode(net: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
     """Put the net in training mode, as the Trainer does before a step, and so an optimizer that has modes (one that
     averages weights)."""

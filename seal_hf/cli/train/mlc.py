@@ -9,9 +9,9 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from ...adapters import METHODS, QUANTIZATIONS, library_of
+from ...adapters import METHODS, QUANTIZATIONS
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
-from ...data.common import PAIR, check_labels_differ
+from ...data.common import check_labels_differ
 from ...data.tensors.collators import TensorRows
 from ...data.tensors.images import AUGMENTATIONS
 from ...data.tensors.words import load_tokenizer
@@ -21,11 +21,10 @@ from ...models import SealForMultiLabel
 from ...models.images import DROPOUT as CNN_DROPOUT
 from ...models.images import is_of_images
 from ...models.multilabel import DROPOUT, NOUNS
-from ...nets.heads import LAST, POOLINGS, head_pooling
-from ...nets.text_windows import WindowedConfig
+from ...nets.heads import FIRST, POOLINGS
+from ...nets.text_pooling import classifier_reads
 from ...reports import close_multilabel
 from ...saving import take_loss_net
-from ...saving.kinds import means_tokens
 from ...second_net.loss_net import LossNet
 from ...trainer import SealTrainer
 from ...training.arguments import CROSS_ENTROPY, SealTrainingArguments
@@ -54,6 +53,13 @@ class ModelArguments(OriginArguments):
     adapter_targets: str | None = field(default=None, metadata={"help": "Modules of a LoRA: a name or all-linear."})
     quantization: str | None = field(
         default=None, metadata={"help": f"Base of the adapter in: {', '.join(QUANTIZATIONS)}."}
+    )
+    pooling: str | None = field(
+        default=None,
+        metadata={
+            "help": f"What the classifier reads of a text's tokens: {', '.join(POOLINGS)}; default: what "
+            "the encoder's 1_Pooling/config.json says, or else what its classifier in transformers reads."
+        },
     )
     max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: 128."})
     long_texts: str | None = field(
@@ -104,8 +110,8 @@ NETS = "adapter adapter_rank adapter_targets quantization energy global_size hid
 CUTS = ("relaxed_mass", "relaxed_width")  # of outputs with many labels
 IMAGE_FLAGS = ("image_size", "augmentation")
 FIRST_TOKEN = (
-    "The classifier reads the first token. In sentence encoders the mean of all tokens says more: "
-    "--long_texts windows reads it, --long_texts cut leaves this line out."
+    "The classifier reads the first token. Of a frozen encoder the mean of all tokens often says more: --pooling mean "
+    "reads it, --pooling first leaves this line out."
 )
 OF_TRAININGS = [*NETS, *"loss_net_pooling loss_net_path augmentation patience tune resume_from_checkpoint".split()]
 READ_ALONE = set("seed data_seed bf16 fp16 sparse_labels_from loss energy_loss".split())  # by --linear true too
@@ -152,6 +158,8 @@ def settle(arguments: Arguments) -> None:
         nets.dropout = own
     if nets.loss_net_pooling is not None:
         check_value("loss_net_pooling", nets.loss_net_pooling, POOLINGS)
+    if nets.pooling is not None:
+        check_value("pooling", nets.pooling, POOLINGS)
     if nets.augmentation is not None:
         check_value("augmentation", nets.augmentation, AUGMENTATIONS)
 
@@ -191,7 +199,7 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     check_read_as(data, kind_of_run(arguments))
     found = f"{data.name!r} is {NOUNS[data.kind]}"
     if data.kind != "text":
-        own = {name: getattr(nets, name) for name in ("max_length", "long_texts", "loss_net_pooling")}
+        own = {name: getattr(nets, name) for name in ("pooling", "max_length", "long_texts", "loss_net_pooling")}
         check_owner(own, "texts", found)
     if data.kind != "images":
         check_owner({name: getattr(nets, name) for name in IMAGE_FLAGS}, "images", found)
@@ -205,7 +213,8 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
         options["label_bias"] = True
     if nets.long_texts == "windows":
         options["window_size"] = MAX_LENGTH if nets.max_length is None else nets.max_length
-    model = SealForMultiLabel.for_data(data, nets.model_name_or_path, long_texts=nets.long_texts, **options)
+    reading = {"pooling": nets.pooling, "long_texts": nets.long_texts}
+    model = SealForMultiLabel.for_data(data, nets.model_name_or_path, **reading, **options)
     take_loss_net(model, nets.loss_net_path, training)
     check_was_trained(model.loss_net, training)
     if nets.loss_net_pooling is not None:
@@ -223,17 +232,10 @@ def set_pooling(loss_net: LossNet, pooling: str) -> None:
     loss_net.config.pooling = pooling
 
 
-def could_read_more(task_net: PreTrainedModel, data: MultiLabelData, arguments: Arguments) -> bool:
-    """True for a classifier of texts whose head reads the first token, after a pooler perhaps, where the mean of all
-    tokens is likely to say more: of a frozen encoder or one of sentences. Adapters and pairs of texts have no windows,
-    and whoever gives `--long_texts` has chosen."""
-    nets, config = arguments.nets, task_net.config
-    if nets.long_texts is not None or library_of(task_net) is not None or PAIR[1] in data.train.column_names:
-        return False
-    if isinstance(config, WindowedConfig) or getattr(config, "classifier_pooling", None) == "mean":  # ModernBERT's
-        return False
-    likely = arguments.training.freeze_encoder or means_tokens(str(nets.model_name_or_path))
-    return likely and head_pooling(task_net) != LAST
+def could_read_more(task_net: PreTrainedModel, arguments: Arguments) -> bool:
+    """True for a classifier of texts that reads the first token of a frozen encoder, which was not asked for."""
+    asked = arguments.nets.pooling is not None
+    return arguments.training.freeze_encoder and not asked and classifier_reads(task_net) == FIRST
 
 
 def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = labelled_rows) -> Prepared:
@@ -247,7 +249,7 @@ def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = lab
         assert nets.model_name_or_path is not None  # else texts are refused above
         processor = load_tokenizer(nets.model_name_or_path, **arguments.origin(nets.model_name_or_path))
         prepare = text_rows_of(processor, model.config, nets.max_length, arguments.say)
-        if could_read_more(model.task_net, data, arguments):
+        if could_read_more(model.task_net, arguments):
             arguments.say(FIRST_TOKEN)
     elif data.kind == "images":
         origin = arguments.origin(nets.model_name_or_path)

@@ -141,6 +141,7 @@ def encode_words(dataset: Dataset, vocabulary: Vocabulary) -> WordRows:
 
 def positions(config: Any) -> int | None:
     """The number of tokens with positions in the encoder: RoBERTa's kin start them after the padding token's id."""
+    config = config.of_encoder() if hasattr(config, "of_encoder") else config
     size = getattr(config, "max_position_embeddings", None)
     after_padding = size is not None and getattr(config, "model_type", None) in POSITIONS_AFTER_PADDING
     return size - config.pad_token_id - 1 if after_padding else size
