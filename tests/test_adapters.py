@@ -312,11 +312,13 @@ def test_a_task_net_may_train_adapters_alone(method, encoder, base, rows, tmp_pa
     assert now.keys() == before.keys() and all(not torch.equal(now[name], before[name]) for name in now)
 
 
+@pytest.mark.parametrize("pooling", [None, "mean"])
 @pytest.mark.parametrize("kind", ["PromptTuningConfig", "PrefixTuningConfig"])
-def test_virtual_tokens_are_trained_saved_and_read(kind, base, rows, tmp_path):
+def test_virtual_tokens_are_trained_saved_and_read(kind, pooling, base, rows, tmp_path):
     """By PEFT, which cannot merge them."""
     peft = pytest.importorskip("peft")
-    seal = nets(base, "separate", adapter=getattr(peft, kind)(task_type="SEQ_CLS", num_virtual_tokens=3))
+    config = getattr(peft, kind)(task_type="SEQ_CLS", num_virtual_tokens=3)
+    seal = nets(base, "separate", adapter=config, pooling=pooling)
     trainer = trainer_of(seal, rows, tmp_path / "run")
     trainer.train()
     trainer.save_model(tmp_path / "saved")

@@ -201,8 +201,11 @@ HfApi().create_branch("user/base", branch="dev")
 for seed, branch in enumerate(("main", "dev")):
     torch.manual_seed(seed)
     AutoModel.from_config(tiny_config("bert")).push_to_hub("user/base", revision=branch)
+HfApi().upload_file(path_or_fileobj=b'{"pooling_mode": "mean"}', path_in_repo="1_Pooling/config.json",
+                    repo_id="user/base", revision="dev")
 for branch in ("main", "dev"):
     seal = SealForMultiLabel.from_pretrained("user/base", revision=branch, adapter="lora", **LABELLED)
+    assert getattr(seal.config, "pooling", None) == {"main": None, "dev": "mean"}[branch]
     seal.save_pretrained(home / branch, adapter_export="adapter")
     with torch.no_grad():
         saved[branch] = seal(**inputs).logits

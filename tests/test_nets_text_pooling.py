@@ -11,6 +11,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from seal_hf import PooledForSequenceClassification, SealForMultiLabel, SealTrainer, tokenize
 from seal_hf.cli.predict import main as predict
 from seal_hf.cli.train.mlc import main as train
+from seal_hf.models.pooled import declared_pooling
 from seal_hf.nets.text_pooling import classifier_reads
 
 KINDS = ["bert", "roberta", "distilbert", "deberta", "qwen2"]
@@ -74,9 +75,10 @@ def test_the_classifier_reads_what_is_asked_for_however_texts_are_padded(base, k
         if pooling == PLAINLY.get(kind, "first"):
             assert type(net) is type(AutoModelForSequenceClassification.from_config(tiny_config(kind)))
             continue
-        names = net.reads if "token_type_ids" in net.reads else ("input_ids", "attention_mask")
         for more in ({}, {"pad_to": 17}, {"side": "left"} if kind == "qwen2" else {"pairs": True}):
-            inputs = {name: value for name, value in batch(**more).items() if name in names}
+            inputs = {name: value for name, value in batch(**more).items() if name != "token_type_ids"}
+            if kind in ("bert", "deberta"):
+                inputs["token_type_ids"] = inputs["input_ids"] % 2
             expected = by_hand(net, encoder, inputs, pooling)
             torch.testing.assert_close(net(**inputs).logits, expected, atol=2e-6, rtol=1e-5)
 
@@ -284,6 +286,12 @@ def test_a_declaration_elsewhere_is_not_read(base, tmp_path):
     (tmp_path / "net" / "1_Pooling").symlink_to(base("bert", MEANS) / "1_Pooling", target_is_directory=True)
     with pytest.raises(ValueError, match="1_Pooling is a link to .* outside of the folder"):
         nets(tmp_path / "net")
+
+
+def test_a_declaration_that_the_hub_cannot_give_is_none(monkeypatch, tmp_path):
+    """A repo without the file is a case of `test_hub.py`."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert declared_pooling("user/none", {"cache_dir": str(tmp_path)}) is None
 
 
 def test_what_cannot_pool_is_refused(base):

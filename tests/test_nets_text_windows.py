@@ -129,6 +129,21 @@ def test_both_nets_read_windows_and_come_back_as_they_were_saved(base, mode, tmp
         torch.testing.assert_close(own.eval()(**inputs).last_hidden_state, expected)
 
 
+def test_a_net_that_was_saved_before_there_was_a_choice_reads_means(base, tmp_path):
+    seal = nets(base(), loss_net_encoder="shared")
+    seal.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config.pop("pooling") == "mean" and config["model_type"] == "seal_windows"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    again, batch = SealForMultiLabel.from_pretrained(tmp_path), tiny_tokenizer()(long_texts(), padding=True)
+    inputs = {name: torch.tensor(batch[name]) for name in ("input_ids", "attention_mask")}
+    with torch.no_grad():
+        torch.testing.assert_close(again(**inputs).logits, seal(**inputs).logits)
+    names = set(again.task_net.state_dict())
+    assert {"classifier.weight", "windows.encoder.embeddings.word_embeddings.weight"} < names
+    assert all(name.startswith(("classifier.", "windows.encoder.")) for name in names)
+
+
 def test_recomputed_layers_give_the_same_run(base, tmp_path):
     folder = base(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     plain = trained(folder, tmp_path / "a", "separate")

@@ -113,6 +113,24 @@ def test_adapters_are_trained_and_come_back_on_the_same_base(bits, mode, options
         torch.testing.assert_close(found, expected, atol=5e-2 if "bf16" in options else 1e-6, rtol=0)
 
 
+def test_a_classifier_that_pools_reads_a_quantised_base(bits, tmp_path):
+    """Its layers are quantised as those of transformers' own classifier are, its head is not."""
+    model = nets(tmp_path, bits, "bert", pooling="mean")
+    plain = nets(tmp_path, bits, "bert")
+    layers = [
+        {name.removeprefix("base_model.model.bert.").removeprefix("base_model.model.encoder.")
+         for name, module in net.task_net.named_modules() if type(module).__name__.startswith("Linear") and hasattr(
+             getattr(module, "weight", None), "bnb_quantized" if bits == "4bit" else "SCB")}
+        for net in (model, plain)
+    ]  # fmt: skip
+    assert layers[0] == {name for name in layers[1] if "pooler" not in name} != set()
+    run(model, tmp_path / "run").save_model()
+    again = SealForMultiLabel.from_pretrained(tmp_path / "run")
+    assert quantised.quantization_of(again.task_net) == bits and again.config.pooling == "mean"
+    for found, expected in zip(outputs(again), outputs(model), strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+
+
 def test_the_head_is_never_quantised(bits, tmp_path):
     """DeBERTa's has a layer that is fresh: it is trained, and saved with the adapter."""
     model = nets(tmp_path, bits, "deberta", "shared")

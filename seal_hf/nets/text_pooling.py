@@ -142,19 +142,22 @@ class PooledForSequenceClassification(PreTrainedModel):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        past_key_values: Any = None,
         labels: Tensor | None = None,
         output_hidden_states: bool | None = None,
         **kwargs: Any,
     ) -> SequenceClassifierOutput:
         """The encoder's inputs (B, T), padded on either side -> logits (B, L). With `labels` (B, L), also the loss:
-        cross-entropy summed over labels."""
+        cross-entropy summed over labels. Prefixes of PEFT (`past_key_values`) are no tokens that are pooled."""
         given: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
         given |= {"token_type_ids": token_type_ids, "inputs_embeds": inputs_embeds, "use_cache": False}
         inputs = {name: value for name, value in given.items() if value is not None and name in self.reads}
+        inputs |= {} if past_key_values is None else {"past_key_values": past_key_values}
         encoder: Any = self.base_model
         outputs = encoder(**inputs, output_hidden_states=output_hidden_states)
-        mask: dict[str, Tensor] = {} if attention_mask is None else {"attention_mask": attention_mask}
-        features = vector(outputs.last_hidden_state, mask, self.config.pooling, self.config)
+        hidden = outputs.last_hidden_state
+        mask = {} if attention_mask is None else {"attention_mask": attention_mask[:, -hidden.shape[1] :]}
+        features = vector(hidden, mask, self.config.pooling, self.config)
         logits = self.classifier(self.dropout(features))
         loss = MultiLabelSpace().task_loss(logits, labels) if labels is not None else None
         return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)
