@@ -8,11 +8,10 @@ the same.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from ..inference.decisions.base import folds
@@ -188,17 +187,20 @@ def _solved(
     penalty = torch.cat([steps[:-1] ** 2 / c, steps.new_zeros(1)])[:, None]
     offset = torch.cat([base.new_zeros(len(steps) - 1, len(base)), base[None]])
 
-    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        u = torch.from_numpy(flat).to(moved).view(len(steps), -1)
-        scores = moved @ u + base
-        loss = (weights * (torch.nn.functional.softplus(scores) - gold * scores)).sum() + (penalty * u * u).sum() / 2
-        gradient = moved.T @ (weights * (torch.sigmoid(scores) - gold)) + penalty * u
-        return loss.item(), gradient.double().cpu().numpy().ravel()
+    u = torch.zeros_like(offset) if start is None else (start - offset) / steps[:, None]
 
-    begin = torch.zeros_like(offset) if start is None else (start - offset) / steps[:, None]
-    limits = {"maxiter": 2000, "gtol": 1e-4, "ftol": 0.0} if exact else {"maxiter": STEPS, "ftol": 1e-6}
-    found = minimize(objective, begin.double().cpu().numpy().ravel(), jac=True, method="L-BFGS-B", options=limits)
-    return torch.from_numpy(found.x).to(base).view(len(steps), -1) * steps[:, None] + offset
+    def objective() -> float:
+        scores = moved @ u + base
+        u.grad = moved.T @ (weights * (torch.sigmoid(scores) - gold)) + penalty * u
+        loss = (weights * (torch.nn.functional.softplus(scores) - gold * scores)).sum() + (penalty * u * u).sum() / 2
+        return loss.item()
+
+    limits: dict[str, Any] = {"max_iter": 2000, "tolerance_grad": 1e-4, "tolerance_change": 0.0}
+    if not exact:
+        limits = {"max_iter": STEPS, "tolerance_grad": 0.0, "tolerance_change": 1e-6 * objective()}
+    optimizer = torch.optim.LBFGS([u], history_size=10, line_search_fn="strong_wolfe", **limits)
+    optimizer.step(objective)
+    return u * steps[:, None] + offset
 
 
 def fit_work(num_rows: int, num_features: int, num_labels: int) -> float:
