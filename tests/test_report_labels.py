@@ -200,7 +200,7 @@ def test_a_baseline_has_no_energies_and_an_evaluation_by_batch_only_the_curve(tm
     run(tmp_path / "parts", "--loss", "ce", "--num_train_epochs", "1", "--decoder", "threshold")
     whole, parts = (read(tmp_path / name, "_report.json")["facts"]["labels"] for name in ("whole", "parts"))
     assert "energy_gold" not in whole["errors"]["rows"][0] and "E(gold)" not in page_of(tmp_path / "whole")
-    assert parts.keys() == {"decoder", "thresholds"}
+    assert parts.keys() == {"decoder", "missed", "thresholds"}
     assert parts["thresholds"]["f1"] == pytest.approx(whole["thresholds"]["f1"], abs=1e-9)
     page = page_of(tmp_path / "parts")
     assert "were too many to keep: nothing is shown of labels, pairs and errors." in page
