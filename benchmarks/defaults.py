@@ -45,27 +45,35 @@ MASKS = {"IoU tuned": "test_mean_iou_tuned", "IoU at 0.5": "test_mean_iou"}
 CE, RATE, HEAD_RATE = ["--loss", "ce"], "--learning_rate", "--head_learning_rate"
 RATES = ("5e-5", "1e-4", "2e-4")  # of pretrained encoders of texts
 WAYS = {"ce": CE, "default": []}  # name of a run's loss -> flags beside the data
+FIRST = ["--pooling", "first"]  # what classifiers of texts read when the older runs were made
 ONE_RATE = {rate: [RATE, rate, HEAD_RATE, rate] for rate in RATES}  # of encoder and fresh head alike
 WAYS |= {f"{way}_{rate}": [*flags, *both] for way, flags in list(WAYS.items()) for rate, both in ONE_RATE.items()}
 SHORT = ["--num_train_epochs", "10"]
 WAYS |= {"ce_10_epochs": [*CE, *SHORT], "default_10_epochs": SHORT}
 HEADS = ("cross-entropy", "default")
 OF_RATES = re.compile(
-    r"(?P<loss>[a-z_]+)_(?P<rate>[\d.e-]+)_head_(?P<head>[\d.e-]+)_(?P<rows>\d+)(_(?P<epochs>\d+)_epochs)?(?P<bf16>_bf16)?(_on_(?P<on>\w+))?"
+    r"(?P<loss>[a-z_]+)_(?P<rate>[\d.e-]+)_head_(?P<head>[\d.e-]+)_(?P<rows>\d+)(_(?P<epochs>\d+)_epochs)?"
+    r"(?P<first>_first)?(?P<bf16>_bf16)?(_on_(?P<on>\w+))?"
 )
 
 
-def flags_of(way: str) -> list[str]:
-    """The flags beside the data of one of `WAYS`, or of `LOSS_RATE_head_RATE_ROWS[_N_epochs][_bf16][_on_NAME]`: a loss
-    (`default` for that of no flag) with a rate of the encoder, one of the head, a number of training rows, a precision,
-    and a name for an `--encoder` that is not MiniLM. ValueError for another name."""
+def flags_of(way: str, texts: bool = False) -> list[str]:
+    """The flags beside the data of one of `WAYS`, or of a name `LOSS_RATE_head_RATE_ROWS[_N_epochs][_first][_bf16]
+    [_on_NAME]`: a loss (`default` for that of no flag) with a rate of the encoder, one of the head, a number of
+    training rows, the classifier of the first token in place of what the encoder declares, a precision, and a name for
+    an `--encoder` that is not MiniLM. ValueError for another name.
+
+    Args:
+        texts: whether the data are label sets of texts: there `WAYS` with a rate read the first token.
+    """
     if way in WAYS:
-        return WAYS[way]
+        return WAYS[way] + FIRST * (texts and RATE in WAYS[way])
     if (found := OF_RATES.fullmatch(way)) is None:
         raise ValueError(f"no way {way!r}; known are {', '.join(WAYS)}, and LOSS_RATE_head_RATE_ROWS...")
     flags = [] if found["loss"] == "default" else ["--loss", found["loss"]]
     flags += [RATE, found["rate"], HEAD_RATE, found["head"], "--max_train_rows", found["rows"]]
     flags += ["--num_train_epochs", found["epochs"]] if found["epochs"] else []
+    flags += FIRST if found["first"] else []
     return flags + (["--bf16", "true", "--use_cpu", "true"] if found["bf16"] else [])
 
 
@@ -168,7 +176,8 @@ def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[st
     data = EVERY[name]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        words = [*data.words, *flags_of(loss), "--seed", str(seed), "--disable_tqdm", "true", "--report_to", "none"]
+        words = [*data.words, *flags_of(loss, data is TEXTS), "--seed", str(seed)]
+        words += ["--disable_tqdm", "true", "--report_to", "none"]
         if name.startswith("synthetic_"):
             synthetic(int(name.removeprefix("synthetic_")), folder / name)
             source = ["--dataset", str(folder / name)]
@@ -206,9 +215,11 @@ def rates(names: list[str]) -> str:
         for way in sorted(STORE.ways(name)):
             found = OF_RATES.fullmatch(way)
             if found is not None and found["loss"] == "ce":
-                about = [found["on"] or "MiniLM", found["rows"], found["epochs"] or "5", found["rate"], found["head"]]
+                encoder = (found["on"] or "MiniLM") + ", first token" * bool(found["first"])
+                about = [encoder, found["rows"], found["epochs"] or "5", found["rate"], found["head"]]
             elif (rate := way.removeprefix("ce_")) in RATES:
-                about = ["MiniLM", EVERY[name].words[-1] if EVERY[name].words else "all", "5", rate, rate]
+                encoder = "MiniLM" + ", first token" * (EVERY[name] is TEXTS)
+                about = [encoder, EVERY[name].words[-1] if EVERY[name].words else "all", "5", rate, rate]
             else:
                 continue
             runs = STORE.defaults(name, way)

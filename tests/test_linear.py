@@ -159,11 +159,11 @@ def expected_figures(folder):
     found = cross_validated(mean_vectors(folder, 0, 40), gold(0, 40))
     p = {split: (found.probabilities(mean_vectors(folder, *which)), gold(*which).numpy()) for split, which in p.items()}
     decisions = LabelDecisions.fit(*p["eval"], never_empty=True, decoder="calibrated_f1")
+    figures = {split: multilabel_metrics(decisions.decide(p).astype(float), gold) for split, (p, gold) in p.items()}
     return {
-        f"{split}_f1_example_linear_encoder": multilabel_metrics(decisions.decide(each).astype(float), labels)[
-            "f1_example"
-        ]
-        for split, (each, labels) in p.items()
+        f"{split}_{name}_linear_encoder": figures[split][name]
+        for split in figures
+        for name in ("f1_example", "f1_macro")
     }
 
 
@@ -172,15 +172,16 @@ def test_the_row_is_in_table_page_and_card_and_decided_by_the_runs_rule(finished
     assert {key: value for key, value in metrics.items() if "linear" in key} == pytest.approx(expected_figures(folder))
     names = json.loads((folder / "out/_report.json").read_text(encoding="utf-8"))["facts"]["figures"]["names"]
     table = closing_table(metrics)
-    (row,) = [line for line in table.splitlines() if ROW in line]
+    row, macro = (line for line in table.splitlines() if ROW in line)
+    assert macro.startswith("macro F1 of a logistic regression")
     value = f"{metrics['test_f1_example_linear_encoder']:.4f}"
     assert row.startswith("example F1 of a logistic regression on the same encoder, frozen  ") and row.endswith(value)
     assert names["f1_example_linear_encoder"] in row  # by these names the page shows what is in all_results.json
     card = (folder / "out/README.md").read_text(encoding="utf-8")
-    (line,) = [line for line in card.splitlines() if line.startswith("|") and ROW in line]
+    line, _ = (line for line in card.splitlines() if line.startswith("|") and ROW in line)
     assert line.endswith(f"{value} |") and "f1_example_linear" not in card  # it is no result of the model on the Hub
     section = figures_section({"names": names, "chosen": "f1_example"}, folder / "out", None)
-    assert sum(ROW in row["figure"] for row in section.parts[0].rows) == 1
+    assert sum(ROW in row["figure"] for row in section.parts[0].rows) == 2
 
 
 def test_it_changes_nothing_of_the_training(finished):

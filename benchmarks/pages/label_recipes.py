@@ -14,7 +14,7 @@ MASKS = ["digits", "weizmann"]
 # the texts on which the rates were judged; the old default and the new one, by the encoder's old rate
 TEXTS = ["netflix_genres", "reuters", "semeval2018_ec", "hoc", "go_emotions", "valueeval23"]
 HEAD_RATES = {
-    "ce_1e-4": ("ce_1e-4_head_1e-4_1000_bf16", "ce_5e-5_head_1e-2_1000_bf16"),
+    "ce_1e-4": ("ce_1e-4_head_1e-4_1000_first_bf16", "ce_5e-5_head_1e-2_1000_first_bf16"),
     "ce_2e-4": ("ce_2e-4_head_2e-4_1000_bf16", "ce_2e-4_head_1e-2_1000_bf16"),
 }
 MAP = {"mAP": "test_map_macro"}
@@ -230,7 +230,8 @@ def default_settings() -> str:
             *filter(None, found),
             bash(
                 "python benchmarks/defaults.py --data_dir PATH --encoder FOLDER --seeds 1 "
-                "--sets xed_en,brighter_eng,tmdb_genres --ways ce_1e-4_head_1e-2_1000_bf16 ce_1e-4_head_1e-4_300_bf16"
+                "--sets xed_en,brighter_eng,tmdb_genres "
+                "--ways ce_1e-4_head_1e-2_1000_first_bf16 ce_1e-4_head_1e-4_300_first_bf16"
             ),
             "What 1e-4 and 2e-4 give on other data sets beside the Trainer's own 5e-5, with one rate for all:",
             *filter(None, rates),

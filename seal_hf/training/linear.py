@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.length_order import longest_first
-from ..inference.decisions.targets import F1_EXAMPLE, target_scores
+from ..inference.decisions.targets import F1_EXAMPLE, F1_MACRO, target_scores
 from ..nets.encoders import inputs_of, task_features
 from ..nets.frozen_encoder import OUTPUTS
 from ..nets.heads import MEAN
@@ -107,8 +107,8 @@ def _net_of(trainer: Any) -> Any:
 
 
 def figures_of(trainer: Any, baseline: LinearBaseline, gold: Mapping[str, np.ndarray | None]) -> dict[str, float]:
-    """The figure by which decoders are chosen, of the baseline's decisions, fitted on validation rows as those of the
-    task-net are: `{split}_{target}_linear_{on}`.
+    """The figure by which decoders are chosen, and macro F1, of the baseline's decisions, fitted on validation rows as
+    those of the task-net are: `{split}_{target}_linear_{on}`.
 
     Args:
         gold: split -> labels (N, L), or None.
@@ -119,8 +119,9 @@ def figures_of(trainer: Any, baseline: LinearBaseline, gold: Mapping[str, np.nda
     for split, labels in gold.items():
         if labels is not None:
             decided = decisions.decide(baseline.probabilities[split])
-            value = target_scores(decisions.target, decided, labels, 1.0).mean()
-            found[f"{split}_{figure_key(decisions.target, baseline.on)}"] = float(value)
+            for target in (decisions.target, F1_MACRO):
+                value = target_scores(target, decided, labels, 1.0).mean()
+                found[f"{split}_{figure_key(target, baseline.on)}"] = float(value)
     return found
 
 
