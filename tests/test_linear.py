@@ -199,7 +199,7 @@ def test_kept_outputs_of_a_frozen_encoder_give_the_same_baseline(finished, pooli
     assert training.training_work(trainer) == 2 * training.STEP_WORK  # its forward passes are behind it
     labels = {"eval": gold(1, 16).numpy(), "test": gold(2, 20).numpy()}
     found = training.figures_of(trainer, training.fit_baseline(trainer), labels)
-    assert found == pytest.approx({key: metrics[key] for key in found}) and len(found) == 2
+    assert found == pytest.approx({key: metrics[key] for key in found}) and len(found) == 4
 
 
 def test_labels_that_are_kept_as_ids_give_the_same_baseline(tmp_path):
