@@ -168,6 +168,7 @@ def test_too_little_memory_ends_a_program_with_a_line(library, monkeypatch, caps
     [
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has ..."),
         RuntimeError("std::bad_alloc"),
+        SystemError("<built-in method stack> returned NULL without setting an exception"),
         OSError(errno.ENOMEM, "Cannot allocate memory"),
         RuntimeError("unable to allocate shared memory(shm) for file </torch_1>: Success (0)"),
         RuntimeError("DataLoader worker (pid 12) is killed by signal: Killed. "),
@@ -202,3 +203,17 @@ def test_a_folder_in_the_place_of_a_file_is_one_line(writer, tmp_path, monkeypat
 
     said = line_of(program, monkeypatch, capsys)
     assert f"{tmp_path / 'run'}: a file could not be written" in said and "s a directory" in said
+
+
+@pytest.mark.parametrize("words", [["--data_dir", "{}", "--seed", "1"], ["--data_dir={}"], ["--seed", "1"]])
+@pytest.mark.parametrize("name", ["a", "b" * 5000])
+def test_a_path_that_the_system_refuses_is_shown_with_its_flag(name, words, tmp_path, monkeypatch, capsys):
+    def program():
+        monkeypatch.setattr(sys, "argv", ["seal-hf", *(word.format(tmp_path / name) for word in words)])
+        open(tmp_path / name / "train.csv")
+
+    said = line_of(program, monkeypatch, capsys)
+    flag = "--data_dir: " if "data_dir" in words[0] else ""
+    reason = "No such file or directory" if name == "a" else "File name too long"
+    assert said.startswith(f"seal-hf: {flag}{reason}: '{tmp_path}") and len(said) < 400
+    assert ("characters)" in said) == (len(name) > 1)

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 USAGE, INTERRUPTED, UNREAD = 2, 130, 141  # exit statuses: a mistaken command line; as of shells after SIGINT, SIGPIPE
 SHORT, FULL, ALL = ("-h", "--help"), "--help_all", "all"  # words that ask for help; what the second one shows
+SHOWN_OF_A_PATH = 200  # characters
 ENDING = ("SIGTERM", "SIGHUP")  # they end a program as Ctrl-C does; a terminal that closes sends the latter
 
 
@@ -240,7 +242,18 @@ def message_of(error: Exception) -> str | None:
         from ..training.meters import NonFiniteLossError
 
         return str(error) if isinstance(error, NonFiniteLossError) else None
+    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
+        return _of_a_path(error, error.filename)
     return str(error) if isinstance(error, (ValueError, OSError, ImportError)) else None
+
+
+def _of_a_path(error: OSError, path: str) -> str:
+    """What the system says of a path, with the flag of the command line that gave it."""
+    words = [word for given in sys.argv[1:] for word in (given.split("=", 1) if given.startswith("--") else [given])]
+    inside = (path, *map(str, Path(path).parents))
+    flags = [flag for flag, value in pairwise(words) if flag.startswith("--") and value in inside]
+    shown = path if len(path) <= SHOWN_OF_A_PATH else f"{path[:SHOWN_OF_A_PATH]}... ({len(path)} characters)"
+    return f"{flags[0]}: {error.strerror}: {shown!r}" if flags else f"{error.strerror}: {shown!r}"
 
 
 def early_stopping(args: TrainingArguments, patience: int) -> list[TrainerCallback]:

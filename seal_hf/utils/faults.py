@@ -121,6 +121,8 @@ def _little_memory(error: BaseException) -> BaseException | None:
             return each
         if isinstance(each, (RuntimeError, ImportError)) and OF_LITTLE_MEMORY.search(str(each)):
             return each
+        if isinstance(each, SystemError) and "without setting an exception" in str(each):
+            return each  # C code of a library that lost its MemoryError
     return None
 
 
