@@ -32,13 +32,21 @@ from scipy.special import expit
 
 from seal_hf import SealForMultiLabel, load_multilabel, tokenize
 from seal_hf.compare.statistics import mean_std
-from seal_hf.inference import decode_expected_f1, platt_scaling, rescaled, thresholds_of_label_f1
-from seal_hf.inference.decisions import CALIBRATED_CLOSED, CLOSED, FIXED, LabelDecisions
-from seal_hf.inference.decisions.base import usual_or_better
-from seal_hf.inference.decisions.labels import ERRORS, usual_decoder
-from seal_hf.inference.decisions.targets import F1_EXAMPLE, F1_MACRO, JACCARD, TARGETS, target_scores
-from seal_hf.inference.decoders import clipped_logit
-from seal_hf.inference.seen_sets import SeenSets
+from seal_hf.decisions import (
+    CALIBRATED_CLOSED,
+    CLOSED,
+    FIXED,
+    LabelDecisions,
+    decode_expected_f1,
+    platt_scaling,
+    rescaled,
+    thresholds_of_label_f1,
+)
+from seal_hf.decisions.base import usual_or_better
+from seal_hf.decisions.decoders import clipped_logit
+from seal_hf.decisions.labels import ERRORS, usual_decoder
+from seal_hf.decisions.seen_sets import SeenSets
+from seal_hf.decisions.targets import F1_EXAMPLE, F1_MACRO, JACCARD, TARGETS, target_scores
 from seal_hf.nets.feature_cache import cached_features
 from seal_hf.utils.files import whole_file
 

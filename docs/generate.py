@@ -30,6 +30,7 @@ ROOMS = {  # room of the package -> title in the reference, in the order of the 
     "energy_losses": "Energy losses",
     "task_losses": "Task losses",
     "spaces": "Output spaces and rewards",
+    "decisions": "Decisions",
     "inference": "Inference",
     "implicit": "Implicit gradients",
     "second_net": "The loss-net",

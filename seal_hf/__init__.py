@@ -27,13 +27,23 @@ def _runs_the_command() -> bool:
     return program in ("seal-hf", "seal-hf.exe")
 
 
-if TYPE_CHECKING or not _runs_the_command():
+def _leads_to_decisions() -> bool:
+    """True while Python imports this package only as the parent of `seal_hf.decisions`, which needs no torch."""
+    frame: Any = sys._getframe(2)  # of the import system; the names that it looks for stand in its frames
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        if f"{frame.f_locals.get('name')}.".startswith(f"{__name__}.decisions."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+if TYPE_CHECKING or not (_runs_the_command() or _leads_to_decisions()):
     from .api import *  # noqa: F403
     from .api import __all__ as __all__
 else:
 
     def __getattr__(name: str) -> Any:
-        """A name of `api`, imported when code that runs under the command asks for it."""
+        """A name of `api`, imported when code under the command, or after `seal_hf.decisions`, asks for it."""
         api = import_module(".api", __name__)
         if name in ("__all__", *api.__all__):
             return getattr(api, name)

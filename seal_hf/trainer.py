@@ -24,9 +24,9 @@ from transformers import PreTrainedModel
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import ModelOutput
 
+from .decisions import Decisions
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
 from .extensions import Extension, MicroBatch
-from .inference.decisions import Decisions
 from .models import SealModel, kind_of
 from .nets.feature_cache import FEATURES
 from .nets.frozen_encoder import OUTPUTS

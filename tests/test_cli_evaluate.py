@@ -18,8 +18,7 @@ from tiny_models import LABELS, tiny_texts, tiny_tokenizer
 from seal_hf import MLPConfig, MLPForMultiLabel, SealForMultiLabel, TensorRows, tokenize
 from seal_hf.cli.evaluate import main
 from seal_hf.cli.outputs import labels as labels_module
-from seal_hf.inference import decoders
-from seal_hf.inference.decisions import LabelDecisions
+from seal_hf.decisions import LabelDecisions, decoders
 from seal_hf.metrics import multilabel as metrics_module
 from seal_hf.metrics.multilabel import label_report, set_metrics, sigmoid
 

@@ -20,7 +20,7 @@ from transformers import AutoModelForSequenceClassification
 from seal_hf import SealForMultiLabel, TensorRows, tokenize
 from seal_hf.cli.predict import main
 from seal_hf.data.label_cells import label_cell
-from seal_hf.inference.decisions import LabelDecisions
+from seal_hf.decisions import LabelDecisions
 from seal_hf.metrics.multilabel import sigmoid
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")

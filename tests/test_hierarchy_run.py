@@ -16,7 +16,7 @@ from seal_hf.cli.evaluate import main as evaluate
 from seal_hf.cli.predict import main as predict
 from seal_hf.cli.train.energy import main as train_energy
 from seal_hf.cli.train.mlc import main as train
-from seal_hf.inference.decisions import LabelDecisions
+from seal_hf.decisions import LabelDecisions
 from seal_hf.metrics import HierarchicalComputeMetrics, hierarchical_metrics
 from seal_hf.structures.hierarchy import Hierarchy, hierarchy_of, store_hierarchy
 

@@ -1,6 +1,8 @@
 """The shape of the package: which room may import which, read from the imports themselves."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import seal_hf
@@ -8,8 +10,8 @@ import seal_hf
 PACKAGE = Path(seal_hf.__file__).parent
 # From the ground up: a room imports rooms that stand before it, and itself. Imports for type checkers count too.
 FLOORS = (
-    "utils structures task_losses spaces energies energy_losses metrics inference data adapters nets second_net saving "
-    "models implicit extensions training reports trainer cli compare analysis demo"
+    "utils structures task_losses spaces energies energy_losses metrics decisions inference data adapters nets "
+    "second_net saving models implicit extensions training reports trainer cli compare analysis demo"
 ).split()
 DOORS = ("", "api", "__main__")  # `import seal_hf`, what it offers, the command: they are above all rooms
 
@@ -49,7 +51,7 @@ IMPORTS = {name: imported(name, path, KNOWN) for name, path in KNOWN.items()}
 def test_every_room_has_its_floor_and_there_are_few():
     rooms = {name.split(".")[0] for name in KNOWN if name not in DOORS}
     assert rooms == set(FLOORS)
-    assert len(rooms) <= 23
+    assert len(rooms) <= 24
 
 
 def test_no_import_runs_upwards():
@@ -79,3 +81,15 @@ def test_no_files_import_each_other_in_a_circle():
             break
         left = {name: others for name, others in left.items() if name not in free}
     assert left == {}
+
+
+def test_decisions_import_no_torch():
+    """Decisions on another model's probabilities need numpy and scipy alone; other names come when asked for."""
+    code = (
+        "import sys\nfrom seal_hf.decisions import LabelDecisions\nimport seal_hf.decisions.base\n"
+        "heavy = {'torch', 'transformers', 'datasets', 'pyarrow', 'sklearn', 'pandas', 'matplotlib'}\n"
+        "print(*sorted(heavy & sys.modules.keys()), 'seal_hf.api' in sys.modules)\n"
+        "import seal_hf\nprint('decisions' in vars(seal_hf), seal_hf.TensorRows.__name__, 'torch' in sys.modules)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
+    assert (ended.stdout, ended.stderr) == ("False\nTrue TensorRows True\n", "")

@@ -14,8 +14,8 @@ from transformers import AutoModel, AutoModelForSequenceClassification
 
 from seal_hf import SealForMultiLabel
 from seal_hf.cli.train import mlc
-from seal_hf.inference.decisions import LabelDecisions
-from seal_hf.inference.decisions.base import folds
+from seal_hf.decisions import LabelDecisions
+from seal_hf.decisions.base import folds
 from seal_hf.metrics.multilabel import multilabel_metrics, tune_threshold
 from seal_hf.nets import linear
 from seal_hf.nets.linear import cross_validated, fit_logistic

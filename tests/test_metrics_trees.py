@@ -9,7 +9,7 @@ import pytest
 from test_structures_trees import random_tree
 
 from seal_hf.data.brackets import read_brackets
-from seal_hf.inference.decisions import TagDecisions
+from seal_hf.decisions import TagDecisions
 from seal_hf.metrics import bracket_counts, tree_compute_metrics, tree_metrics
 from seal_hf.metrics.trees import label_report
 from seal_hf.structures.trees import tree_tags

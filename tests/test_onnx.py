@@ -13,7 +13,7 @@ from transformers import AutoModel, AutoModelForImageClassification, AutoModelFo
 
 from seal_hf import SealForMultiLabel, SealForTokenClassification, Vocabulary, load_tags
 from seal_hf.cli.export import main
-from seal_hf.inference.decisions import ClassMaskDecisions, MaskDecisions
+from seal_hf.decisions import ClassMaskDecisions, MaskDecisions
 from seal_hf.nets.fcn import FCNConfig, FCNForSemanticSegmentation
 from seal_hf.saving import onnx as exporter
 from seal_hf.structures.masks import log_odds, resized_logits

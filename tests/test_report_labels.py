@@ -15,8 +15,8 @@ from transformers import Trainer, TrainingArguments
 from seal_hf import SealForMultiLabel
 from seal_hf.cli.train import energy, mlc
 from seal_hf.data.common import MultiLabelData, Origins, make_dataset
-from seal_hf.inference.decisions import LabelDecisions
-from seal_hf.inference.decoders import platt_scaling, rescaled
+from seal_hf.decisions import LabelDecisions
+from seal_hf.decisions.decoders import platt_scaling, rescaled
 from seal_hf.metrics import label_report, multilabel_metrics
 from seal_hf.metrics.label_pairs import pair_counts
 from seal_hf.metrics.multilabel import DEFAULT_GRID, threshold_curve

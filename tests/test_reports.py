@@ -11,9 +11,8 @@ from torch import nn
 from torch.utils.data import TensorDataset
 from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainingArguments
 
+from seal_hf.decisions import LabelDecisions, decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from seal_hf.demo import markup
-from seal_hf.inference import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
-from seal_hf.inference.decisions import LabelDecisions
 from seal_hf.metrics import multilabel_metrics
 from seal_hf.reports import (
     closing_table,

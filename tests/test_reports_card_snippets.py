@@ -18,7 +18,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, PreTrainedTokenizerFast
 
 from seal_hf import SealForMultiLabel, SealForTokenClassification, SealTrainer, TensorRows, encode_words, tokenize_words
-from seal_hf.inference.decisions import LabelDecisions
+from seal_hf.decisions import LabelDecisions
 from seal_hf.reports import run_card
 from seal_hf.reports.model_card import model_card
 

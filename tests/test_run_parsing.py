@@ -25,7 +25,7 @@ from seal_hf.cli import evaluate, predict
 from seal_hf.cli.train import parsing
 from seal_hf.data import toy_trees
 from seal_hf.data.brackets import read_brackets
-from seal_hf.inference.decisions import TagDecisions
+from seal_hf.decisions import TagDecisions
 from seal_hf.metrics import tree_metrics
 from seal_hf.reports.tags import gold_tags, predict_tags
 

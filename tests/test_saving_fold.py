@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from seal_hf import SealForMultiLabel, SealForSegmentation
-from seal_hf.inference.decisions import LabelDecisions, MaskDecisions
+from seal_hf.decisions import LabelDecisions, MaskDecisions
 
 
 def nets(kind, decoder, folder):

@@ -20,7 +20,7 @@ from seal_hf import (
     TensorRows,
     tokenize,
 )
-from seal_hf.inference.decisions import LabelDecisions
+from seal_hf.decisions import LabelDecisions
 from seal_hf.metrics import mask_iou
 from seal_hf.metrics.masks import mask_probabilities
 from seal_hf.metrics.multilabel import example_f1

@@ -14,7 +14,7 @@ import numpy as np
 from timing import seconds_of
 
 from seal_hf.data import load_multilabel
-from seal_hf.inference import decode_closed_f1, decode_expected_f1
+from seal_hf.decisions import decode_closed_f1, decode_expected_f1
 
 
 def main() -> None:

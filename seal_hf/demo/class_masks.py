@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..cli.outputs.class_masks import ClassMaskOutput
-from ..inference.decisions import FIXED
+from ..decisions import FIXED
 from ..models.batches import image_batches
 from ..structures.masks import palette
 from . import markup

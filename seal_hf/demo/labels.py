@@ -12,8 +12,8 @@ import numpy as np
 
 from ..cli.outputs.labels import LabelOutput
 from ..data.image_files import IMAGE_SUFFIXES, as_rgb, pixels
-from ..inference.decisions import NEVER_EMPTY, LabelDecisions
-from ..inference.likeliest import label_log_probabilities, likeliest
+from ..decisions import NEVER_EMPTY, LabelDecisions
+from ..decisions.likeliest import label_log_probabilities, likeliest
 from . import markup
 from .limits import image_of
 from .views import ALTERNATIVES, View, image_field

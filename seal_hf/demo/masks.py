@@ -11,7 +11,7 @@ import numpy as np
 
 from ..cli.outputs.masks import MaskOutput
 from ..data.image_files import IMAGE_SUFFIXES
-from ..inference.decisions import MaskDecisions
+from ..decisions import MaskDecisions
 from . import markup
 from .limits import image_of
 from .views import View, image_field

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..cli.outputs.tags import TagOutput
 from ..data.inputs.words import Sentence, sentence_of_text
-from ..inference.likeliest import likeliest
+from ..decisions.likeliest import likeliest
 from ..models.tagger import Tagged
 from ..structures.tag_schemes import scheme_of
 from . import markup

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..cli.outputs.base import OutputKind
 from ..data.inputs.writers import json_text
-from ..inference.decisions import as_threshold
+from ..decisions import as_threshold
 from . import markup
 
 if TYPE_CHECKING:

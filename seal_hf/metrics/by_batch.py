@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from transformers.trainer_pt_utils import nested_numpify
 
 from .multilabel import (
     DEFAULT_GRID,
@@ -140,4 +139,8 @@ def scored_rows(eval_prediction: Any) -> tuple[np.ndarray, np.ndarray]:
 def _array(outputs: Any) -> np.ndarray:
     """The first output of a batch, as the Trainer would keep it."""
     first = outputs[0] if isinstance(outputs, tuple) else outputs
-    return first_output(first if isinstance(first, np.ndarray) else nested_numpify(first))
+    if not isinstance(first, np.ndarray):
+        from transformers.trainer_pt_utils import nested_numpify  # only tensors need it
+
+        first = nested_numpify(first)
+    return first_output(first)

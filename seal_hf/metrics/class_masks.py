@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from ..structures.masks import IGNORE, resized_logits
 
@@ -100,6 +99,8 @@ def class_masks(predictions: np.ndarray, size: tuple[int, int] | None = None) ->
     predictions = np.asarray(predictions)
     if predictions.dtype.kind in "iu":
         return predictions
+    import torch  # only logits need it, to be resized
+
     parts = torch.as_tensor(predictions).split(AT_ONCE)
     size = predictions.shape[-2:] if size is None else size
     return torch.cat([resized_logits(part, size).argmax(1) for part in parts]).numpy()

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
 from ..structures.masks import IGNORE, log_odds
 from .class_masks import class_mask_metrics, class_masks
@@ -105,6 +104,8 @@ mask_compute_metrics.figures = ("mean_iou", "pixel_accuracy")  # type: ignore[at
 
 def mask_probabilities(logits: np.ndarray, size: tuple[int, int] | None = None) -> np.ndarray:
     """Foreground probabilities, (N, H, W), from logits (N, 2, h, w), (N, 1, h, w) or (N, H, W)."""
+    import torch  # as in `class_masks`
+
     return torch.sigmoid(log_odds(torch.as_tensor(np.asarray(logits)), size)).numpy()
 
 

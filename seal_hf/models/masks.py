@@ -14,7 +14,7 @@ from transformers.models.auto import modeling_auto
 from ..data import SegmentationData, load_masks
 from ..data.given import loaded
 from ..data.tensors.images import load_image_processor
-from ..inference.decisions import DECISIONS
+from ..decisions import DECISIONS
 from ..nets.fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
 from ..spaces import PixelSpace, mask_space
 from ..utils.gate import config_of

@@ -21,7 +21,7 @@ from ..data.given import loaded
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.images import ImageRows, load_image_processor
 from ..data.tensors.words import saved_tokenizer
-from ..inference.decisions import LabelDecisions
+from ..decisions import LabelDecisions
 from ..metrics.multilabel import sigmoid
 from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..nets.image_features import reads_images

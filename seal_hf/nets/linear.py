@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..inference.decisions.base import folds
-from ..inference.decisions.targets import F1_EXAMPLE, target_scores
+from ..decisions.base import folds
+from ..decisions.targets import F1_EXAMPLE, target_scores
 from ..metrics.multilabel import tune_threshold
 
 LEVELS = (0.3, 1.0, 3.0, 10.0, 30.0)  # C times the number of features: the searched values

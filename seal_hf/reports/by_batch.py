@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..inference.decisions import FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
+from ..decisions import FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
 from ..metrics.by_batch import MultiLabelByBatch, scored_rows
 from ..metrics.hierarchical import HierarchicalCounts
 from ..metrics.multilabel import SetCounts, check_entries, row_blocks

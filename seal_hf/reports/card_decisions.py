@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Any
 
-from ..inference.decisions import (
+from ..decisions import (
     CALIBRATED_CLOSED,
     CLOSED,
     FIXED,
@@ -20,7 +20,7 @@ from ..inference.decisions import (
     MaskDecisions,
     TagDecisions,
 )
-from ..inference.decisions.targets import JACCARD
+from ..decisions.targets import JACCARD
 from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI
 from .card_kinds import CardKind
 from .common import predict_command

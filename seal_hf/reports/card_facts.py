@@ -12,8 +12,8 @@ from transformers import PreTrainedModel
 
 from ..adapters import library_of
 from ..data.tensors.collators import TensorRows
+from ..decisions import DECISIONS, THRESHOLD
 from ..energy_losses import ENERGY_LOSSES
-from ..inference.decisions import DECISIONS, THRESHOLD
 from ..nets.cnn import CNNConfig
 from ..nets.fcn import FCNConfig
 from ..nets.image_features import reads_images

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from ..inference.decisions import (
+from ..decisions import (
     FIXED,
     THRESHOLD,
     ClassMaskDecisions,

@@ -13,7 +13,7 @@ from transformers import Trainer
 
 from ..data.mask_reader import SegmentationSplit
 from ..data.masks import SegmentationData
-from ..inference.decisions import ClassMaskDecisions
+from ..decisions import ClassMaskDecisions
 from ..metrics import MaskCounts, class_masks
 from ..metrics.multilabel import first_output
 from ..structures.masks import IGNORE, palette

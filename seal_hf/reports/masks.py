@@ -14,7 +14,7 @@ from transformers import Trainer
 
 from ..data.mask_reader import SegmentationSplit
 from ..data.masks import SegmentationData
-from ..inference.decisions import FIXED, THRESHOLD, MaskDecisions
+from ..decisions import FIXED, THRESHOLD, MaskDecisions
 from ..metrics.masks import mask_metrics, mask_probabilities, tune_mask_threshold
 from ..metrics.multilabel import first_output
 from ..spaces import MaskSpace

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from transformers import Trainer
 
-from ..inference.decisions import (
+from ..decisions import (
     CALIBRATED_CLOSED,
     CLOSED,
     FIXED,
@@ -22,8 +22,8 @@ from ..inference.decisions import (
     THRESHOLD,
     LabelDecisions,
 )
-from ..inference.decisions.targets import F1_EXAMPLE
-from ..inference.seen_sets import SeenSets
+from ..decisions.seen_sets import SeenSets
+from ..decisions.targets import F1_EXAMPLE
 from ..metrics.multilabel import first_output, label_report, ranking_metrics, sigmoid, threshold_curve
 from ..structures.hierarchy import Hierarchy
 from ..training.decisions import fit_labels, is_fitted_by_batch, store

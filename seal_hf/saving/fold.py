@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..inference.decisions import FOLDABLE, LabelDecisions, MaskDecisions
+from ..decisions import FOLDABLE, LabelDecisions, MaskDecisions
 from ..nets.image_features import blank_images, reads_images
 from ..structures.masks import log_odds
 from ..utils.modules import in_evaluation

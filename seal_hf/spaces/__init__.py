@@ -7,7 +7,7 @@ label sets, the pieces of masks for the rule `connected`, and rewards that are P
 
 A new one is a file here and its class in `SPACES`, then an energy that reads its structures (`energies/`), a
 [`SealModel`] that builds both nets (`models/`), by whose name messages call it (`model_name`). What people read of
-it has its own rooms: decisions (`inference/decisions/`), figures (`metrics/`), files and the model card (`reports/`).
+it has its own rooms: decisions (`decisions/`), figures (`metrics/`), files and the model card (`reports/`).
 """
 
 from __future__ import annotations

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch.nn.functional as F
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 IGNORE = 255  # the label of an ignored pixel, as in Pascal VOC and Hugging Face's segmentation heads
 MOST_CLASSES = IGNORE  # a pixel is one byte
@@ -18,7 +20,9 @@ def resized_logits(logits: Tensor, size: Sequence[int]) -> Tensor:
     logits = logits.float()
     if tuple(size) == tuple(logits.shape[-2:]):
         return logits
-    return F.interpolate(logits, size=tuple(size), mode="bilinear", align_corners=False)
+    from torch.nn.functional import interpolate  # decisions and figures of masks need no torch
+
+    return interpolate(logits, size=tuple(size), mode="bilinear", align_corners=False)
 
 
 def log_odds(logits: Tensor, size: Sequence[int] | None = None) -> Tensor:

@@ -9,10 +9,10 @@ from typing import Any
 from transformers import SchedulerType
 
 from ..adapters import LIBRARIES
+from ..decisions.targets import F1_EXAMPLE, TARGETS
 from ..energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
 from ..extensions.cost_augmented import PARAMETERIZATIONS
 from ..implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
-from ..inference.decisions.targets import F1_EXAMPLE, TARGETS
 from ..nets.encoders import ENCODER_MODES
 from ..saving.export import ADAPTER_EXPORTS
 from ..spaces import COSTS, SPARSE_FROM, TAG_SCORES

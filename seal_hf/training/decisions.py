@@ -12,7 +12,7 @@ from transformers.utils import logging
 
 from ..adapters import library_of
 from ..data.tensors.collators import TensorRows
-from ..inference.decisions import (
+from ..decisions import (
     DECISIONS,
     FIXED,
     FOLDABLE,
@@ -24,8 +24,8 @@ from ..inference.decisions import (
     MaskDecisions,
     TagDecisions,
 )
-from ..inference.decisions.targets import F1_EXAMPLE
-from ..inference.seen_sets import SeenSets
+from ..decisions.seen_sets import SeenSets
+from ..decisions.targets import F1_EXAMPLE
 from ..metrics.by_batch import ThresholdScores
 from ..metrics.masks import mask_probabilities
 from ..metrics.multilabel import first_output, sigmoid

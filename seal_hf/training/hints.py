@@ -10,7 +10,7 @@ import numpy as np
 from transformers import TrainerState, TrainingArguments
 from transformers.utils import logging
 
-from ..inference.decisions.targets import F1_MACRO
+from ..decisions.targets import F1_MACRO
 from ..metrics.multilabel import decided_and_gold
 from ..task_losses import TASK_LOSSES
 from ..utils.messages import few

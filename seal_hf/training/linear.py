@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.length_order import longest_first
-from ..inference.decisions.targets import F1_EXAMPLE, F1_MACRO, target_scores
+from ..decisions.targets import F1_EXAMPLE, F1_MACRO, target_scores
 from ..nets.encoders import inputs_of, task_features
 from ..nets.frozen_encoder import OUTPUTS
 from ..nets.heads import MEAN

@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from ...data.inputs.base import Reader
-from ...inference.decisions import ClassMaskDecisions
+from ...decisions import ClassMaskDecisions
 from ...metrics import MaskCounts
 from ...reports.class_masks import iou_table
 from ...structures.masks import palette

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...inference.decisions import LabelDecisions, as_threshold
+from ...decisions import LabelDecisions, as_threshold
 from ...metrics.hierarchical import F1_HIERARCHICAL
 from ...metrics.multilabel import ranking_metrics
 from ...reports.by_batch import DecidedCounts

@@ -23,7 +23,7 @@ from ...data.inputs.label_images import ImageFiles, ImageTable, image_column_of,
 from ...data.inputs.tables import Table, TextReader, open_table, text_column_of
 from ...data.inputs.writers import Writer, table_writer
 from ...data.label_cells import MULTI_HOT, cell_writer, gold_labels, in_order
-from ...inference.decisions import LabelDecisions, as_threshold
+from ...decisions import LabelDecisions, as_threshold
 from ...metrics.multilabel import row_blocks
 from ...models import SealForMultiLabel
 from ...saving.kinds import holds_image_classifier

@@ -22,7 +22,7 @@ import torch
 from ...data.inputs.base import Chunk, Reader
 from ...data.inputs.images import pictures_of
 from ...data.mask_values import MaskValues
-from ...inference.decisions import MaskDecisions
+from ...decisions import MaskDecisions
 from ...metrics.masks import mask_ious, right_pixels
 from ...metrics.multilabel import DEFAULT_GRID
 from ...models import SealForSegmentation

@@ -29,7 +29,7 @@ from ...data.inputs.base import Chunk, Reader
 from ...data.inputs.words import Needs, Sentence, SentenceFile
 from ...data.inputs.writers import Rows, Writer, table_writer
 from ...data.tensors.vocabulary import Vocabulary
-from ...inference.decisions import TagDecisions
+from ...decisions import TagDecisions
 from ...metrics.tags import tag_metrics, tag_report
 from ...models import SealForTokenClassification
 from ...models.tagger import Tagged, Tagger

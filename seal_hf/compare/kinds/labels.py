@@ -11,7 +11,7 @@ import numpy as np
 
 from ...cli.train import energy, mlc
 from ...data import MultiLabelData
-from ...inference.decoders import constant_probabilities
+from ...decisions.decoders import constant_probabilities
 from ...reports.multilabel import predict_multilabel, score_decoders
 from ...training.decisions import seen_sets
 from ...training.frozen import kept_rows

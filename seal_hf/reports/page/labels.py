@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...inference.decisions import FIXED, THRESHOLD, LabelDecisions
-from ...inference.decoders import rescaled
+from ...decisions import FIXED, THRESHOLD, LabelDecisions
+from ...decisions.decoders import rescaled
 from ...metrics.label_pairs import pair_counts
 from ...metrics.multilabel import DEFAULT_GRID, label_report
 from ...metrics.reliability import NUM_BINS, Reliability, reliability

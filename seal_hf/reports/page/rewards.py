@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Subset
 
 from ...data.tensors.semi_supervised import inputs_of
-from ...inference.decisions import LabelDecisions, MaskDecisions
+from ...decisions import LabelDecisions, MaskDecisions
 from ...metrics.class_masks import class_masks
 from ...metrics.masks import mask_probabilities
 from ...metrics.multilabel import first_output, sigmoid

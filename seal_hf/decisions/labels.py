@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
-from ...metrics.by_batch import ThresholdScores
-from ...metrics.multilabel import (
+from ..metrics.by_batch import ThresholdScores
+from ..metrics.multilabel import (
     DEFAULT_GRID,
     best_threshold,
     decided_and_gold,
@@ -18,18 +18,18 @@ from ...metrics.multilabel import (
     tune_threshold,
     with_known_labels,
 )
-from ...structures.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
-from ...utils.options import check_value
-from ..closed_sets import decode_closed_f1
-from ..decoders import (
+from ..structures.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
+from ..utils.options import check_value
+from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better
+from .closed_sets import decode_closed_f1
+from .decoders import (
     decode_expected_f1,
     platt_scaling,
     rescaled,
     thresholds_of_label_f1,
     tune_thresholds_per_label,
 )
-from ..seen_sets import SeenSets
-from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better
+from .seen_sets import SeenSets
 from .targets import EXACT_MATCH, F1_EXAMPLE, F1_MACRO, JACCARD, TARGETS, target_scores
 
 CLOSED, CALIBRATED_CLOSED = "closed_f1", "calibrated_closed_f1"  # for labels with a hierarchy

@@ -8,11 +8,19 @@ import numpy as np
 import pytest
 from transformers import PretrainedConfig
 
-from seal_hf.inference import decode_expected_f1, rescaled, thresholds_of_label_f1
-from seal_hf.inference.decisions import FOLDABLE, NEVER_EMPTY, LabelDecisions, MaskDecisions, TagDecisions
-from seal_hf.inference.decisions.base import folds, ratio_scores, usual_or_better
-from seal_hf.inference.decisions.targets import target_scores
-from seal_hf.inference.seen_sets import POWERS, SHARES, SeenSets
+from seal_hf.decisions import (
+    FOLDABLE,
+    NEVER_EMPTY,
+    LabelDecisions,
+    MaskDecisions,
+    TagDecisions,
+    decode_expected_f1,
+    rescaled,
+    thresholds_of_label_f1,
+)
+from seal_hf.decisions.base import folds, ratio_scores, usual_or_better
+from seal_hf.decisions.seen_sets import POWERS, SHARES, SeenSets
+from seal_hf.decisions.targets import target_scores
 from seal_hf.metrics import mask_iou, tag_metrics
 from seal_hf.metrics.multilabel import example_f1, set_metrics
 from seal_hf.metrics.tags import span_counts

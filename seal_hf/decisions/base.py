@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...utils.messages import did_you_mean
+from ..utils.messages import did_you_mean
 
 FOLDS = 5
 FIXED, THRESHOLD = "fixed", "threshold"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import logit
-from torch import Tensor
 
-from ...metrics.masks import mask_ious
-from ...metrics.multilabel import DEFAULT_GRID, best_threshold
+from ..metrics.masks import mask_ious
+from ..metrics.multilabel import DEFAULT_GRID, best_threshold
 from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass

@@ -7,14 +7,14 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from seal_hf.inference import (
+from seal_hf.decisions import (
     constant_probabilities,
     decode_expected_f1,
     platt_scaling,
     rescaled,
     tune_thresholds_per_label,
 )
-from seal_hf.inference import decoders as decoding
+from seal_hf.decisions import decoders as decoding
 from seal_hf.metrics import example_f1, multilabel_metrics, tune_threshold
 
 

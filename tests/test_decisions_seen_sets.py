@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import expit, logit
-from test_inference_decoders import random_rows
+from test_decisions_decoders import random_rows
 
-from seal_hf.inference.seen_sets import MOST_SETS, SeenSets
+from seal_hf.decisions.seen_sets import MOST_SETS, SeenSets
 from seal_hf.metrics import example_f1
 
 LABELS = 5

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...metrics.tags import Tags, span_counts, token_counts
-from ...metrics.trees import bracket_counts
+from ..metrics.tags import Tags, span_counts, token_counts
+from ..metrics.trees import bracket_counts
 from .base import Decisions, checked, ratio_scores, usual_or_better
 
 

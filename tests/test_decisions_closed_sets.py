@@ -4,11 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from test_inference_decoders import expected_f1_of_every_set, random_rows
+from test_decisions_decoders import expected_f1_of_every_set, random_rows
 from test_structures_hierarchy import random_graph
 
-from seal_hf.inference import closed_sets, decode_closed_f1, decode_expected_f1, rescaled
-from seal_hf.inference.decisions import NEVER_EMPTY, LabelDecisions
+from seal_hf.decisions import NEVER_EMPTY, LabelDecisions, closed_sets, decode_closed_f1, decode_expected_f1, rescaled
 from seal_hf.structures.hierarchy import Hierarchy
 
 
