@@ -114,9 +114,10 @@ class Help:
         without = [*without, *OF_RULES] if "rules" not in there else without
         flags = [(there[name], text) for name, text in MAIN.items() if name in there and name not in without]
         names = [f"  {group:<10} {GROUPS[group]} ({len(found)})" for group, found in groups.items() if found]
+        names = [line for name in names for line in textwrap.wrap(name, width, subsequent_indent=" " * 13)]
         lines = [line for field, text in flags for line in self._lines(field, text, width)]
         intro = f"All flags in groups. `{self.prog} --help GROUP` shows one, and {FULL} shows all:"
-        return ["", *lines, "", *textwrap.wrap(intro, width), *(name[:width] for name in names)]
+        return ["", *lines, "", *textwrap.wrap(intro, width), *names]
 
     def details(self, asked: str, width: int) -> list[str]:
         """The flags of one group, or of all."""
