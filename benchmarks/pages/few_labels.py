@@ -187,7 +187,9 @@ def all_pages() -> dict[str, str]:
             prose("""
                 Figures are in percent of the test set, mean ± standard deviation over seeds. A difference is paired by
                 seed, in points. The command below a table runs its rows again; `PATH` is the folder of the
-                [data sets](../reference/data-sets.md) and `FOLDER` that of MiniLM's weights."""),
+                [data sets](../reference/data-sets.md) and `FOLDER` that of MiniLM's weights. Where MiniLM is
+                fine-tuned, head and encoder have one rate; the [head's own rate](defaults.md#the-rate-of-a-fresh-head)
+                is newer."""),
             *from_few_rows(),
             from_all_rows(),
         )

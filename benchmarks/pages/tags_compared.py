@@ -118,7 +118,11 @@ def finals() -> list[str]:
 HOW = (
     (FINALS, "Every search has three trials."),
     (WHOLE, "At most 10 epochs. Every method has its first settings."),
-    (MINILM, "Five epochs at most, in bfloat16. Every method has its first settings, and λ1 = 0.1."),
+    (
+        MINILM,
+        "Five epochs at most, in bfloat16. Every method has its first settings, and λ1 = 0.1. The head's "
+        "[own rate](defaults.md#the-rate-of-a-fresh-head) is newer.",
+    ),
 )
 
 

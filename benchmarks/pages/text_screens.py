@@ -55,8 +55,9 @@ SCREENS = {
             "Texts, with a fine-tuned encoder",
             """
             What does a loss-net add to an encoder that is fine-tuned? MiniLM is trained on the first 2,000 rows, of
-            go_emotions 8,000, for 4 epochs at a rate of 2e-4, and its classifier reads the mean of all tokens. A search
-            of three trials gives every second net but that of `default` its weight and its own rate. For every variant
+            go_emotions 8,000, for 4 epochs, and its classifier reads the mean of all tokens. Encoder and classifier
+            have one rate, 2e-4; the [classifier's own rate](defaults.md#the-rate-of-a-fresh-head) is newer. A search of
+            three trials gives every second net but that of `default` its weight and its own rate. For every variant
             of `nce_balanced` validation chose the smallest of the three shares of the task loss's pull. On seed 1 the
             largest share lost 2 to 70 points.
 
