@@ -197,6 +197,10 @@ def outcome(case: Case, folder: Path, status: int, seconds: float) -> Outcome:
         return judged(SILENT, found["fault"]) if found.get("fault") else judged(LEGAL, case.ends[1])
     if not last or len(last) > LONGEST:
         return judged(UNCLEAR, f"status {status}: {last}")
-    if case.names and not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", last) for name in case.names):
+    if (
+        case.names
+        and "there is not enough memory" not in last
+        and not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", last) for name in case.names)
+    ):
         return judged(UNCLEAR, f"names none of {', '.join(case.names)}: {last}")
     return judged(CLEAR, last)

@@ -460,15 +460,17 @@ FILES = [  # that a command reads
     "_loss_net/config.json",
     "_loss_net/model.safetensors",
 ]
-LEGAL_FIELDS: dict[str, tuple[Any, str]] = {  # field -> which values may give another result, and why
+LEGAL_FIELDS: dict[str, tuple[Any, str]] = {  # field, or one that holds it -> which values may change it, and why
+    "id2label": (str, "a label of another name"),
     "words": (str, "a vocabulary of other words"),
     "decisions": (type(None), "without decisions, the usual ones are taken"),
     "rescale_factor": ((int, float), "any number multiplies pixels"),
 }
 
 
-def legal_value(field: str, value: Any) -> str | None:
-    kind, why = LEGAL_FIELDS.get(field, ((), ""))
+def legal_value(where: tuple, value: Any) -> str | None:
+    """Why the field at this path may be set to this value."""
+    kind, why = next((LEGAL_FIELDS[key] for key in where if key in LEGAL_FIELDS), ((), ""))
     return why if isinstance(value, kind) and not isinstance(value, bool) else None
 
 
@@ -494,7 +496,7 @@ def with_fields(models: Path, draw: random.Random, each: int = 2) -> Iterator[Ca
                     shown = f"{file} {'.'.join(map(str, where))} = {repr(value)[:24]}"
                     field = next(str(key) for key in reversed(where) if isinstance(key, str))
                     change = one_field(file, where, copy.deepcopy(value))
-                    yield case(models, name, shown, change, reads(file), legal_value(field, value), field)
+                    yield case(models, name, shown, change, reads(file), legal_value(where, value), field)
 
 
 def with_bytes(models: Path) -> Iterator[Case]:
