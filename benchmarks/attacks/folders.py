@@ -460,18 +460,21 @@ FILES = [  # that a command reads
     "_loss_net/config.json",
     "_loss_net/model.safetensors",
 ]
-LEGAL_FIELDS: dict[str, tuple[Any, str]] = {  # field, or one that holds it -> which values may change it, and why
-    "id2label": (str, "a label of another name"),
-    "words": (str, "a vocabulary of other words"),
-    "decisions": (type(None), "without decisions, the usual ones are taken"),
+LEGAL_FIELDS: dict[str, tuple[tuple[type, ...], str]] = {  # field, or one that holds it -> values that may change it
+    "id2label": ((str,), "a label of another name"),
+    "words": ((str,), "a vocabulary of other words"),
+    "decisions": ((type(None), int, float), "without decisions, or with other numbers, rows are decided otherwise"),
     "rescale_factor": ((int, float), "any number multiplies pixels"),
+    "do_normalize": ((bool,), "images may be normalised or not"),
+    "do_rescale": ((bool,), "images may be rescaled or not"),
+    "do_resize": ((bool,), "images may be resized or not"),
 }
 
 
 def legal_value(where: tuple, value: Any) -> str | None:
     """Why the field at this path may be set to this value."""
-    kind, why = next((LEGAL_FIELDS[key] for key in where if key in LEGAL_FIELDS), ((), ""))
-    return why if isinstance(value, kind) and not isinstance(value, bool) else None
+    kinds, why = next((LEGAL_FIELDS[key] for key in where if key in LEGAL_FIELDS), ((), ""))
+    return why if type(value) in kinds else None
 
 
 def reason(file: str, mutation: str) -> str | None:
