@@ -16,6 +16,8 @@ from transformers import (
 from seal_hf import SealForMultiLabel, SealForSegmentation
 from seal_hf.decisions import LabelDecisions, MaskDecisions
 
+MULTI_LABEL = "multi_label_classification"
+
 
 def nets(kind, decoder, folder):
     """A net with thresholds between its probabilities of some inputs."""
@@ -70,6 +72,28 @@ def test_a_pipeline_decides_so_too(tmp_path):
     classify = pipeline("text-classification", str(tmp_path / "folded"), top_k=None)
     found = [{score["label"] for score in scores if score["score"] >= 0.5} for scores in classify(texts)]
     assert found == [{LABELS[i] for i in row.nonzero().flatten().tolist()} for row in decided]
+
+
+# what servers make of logits (N, L), by their own code: folder's config -> logits -> the scores that they give
+SERVERS = {
+    "vLLM": lambda config: torch.sigmoid if config["problem_type"] == MULTI_LABEL else lambda x: x.softmax(-1),
+    "Text Embeddings Inference": lambda config: lambda logits: logits.softmax(-1),
+    "Text Embeddings Inference, raw_scores": lambda config: lambda logits: logits,
+}
+
+
+@pytest.mark.parametrize("server, cut", [("vLLM", 0.5), ("Text Embeddings Inference, raw_scores", 0.0)])
+def test_a_server_decides_so_too(server, cut, tmp_path):
+    both, inputs = nets("bert", "thresholds", tmp_path / "net"), tiny_inputs("bert", 40)
+    decided = both.predict(**inputs)[1].bool()
+    both.save_pretrained(tmp_path / "folded", fold_decision=True)
+    config = json.loads((tmp_path / "folded" / "config.json").read_text())
+    assert config["architectures"] == ["BertForSequenceClassification"]
+    with torch.no_grad():
+        logits = AutoModelForSequenceClassification.from_pretrained(tmp_path / "folded")(**inputs).logits
+    assert torch.equal(SERVERS[server](config)(logits) >= cut, decided)
+    usual = SERVERS["Text Embeddings Inference"](config)(logits) >= 0.5
+    assert (usual.sum(1) <= 1).all() and not torch.equal(usual, decided)  # why it must be asked for raw scores
 
 
 @pytest.mark.parametrize("kind", ["fcn", "segformer"])
