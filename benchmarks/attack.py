@@ -50,6 +50,7 @@ def prepared(scratch: Path, given: Path | None = None) -> Path:
         "MPLCONFIGDIR": str(scratch / "home"),
         "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",
+        "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",  # it would be unpickled, from the user's own folder of PyTorch
     }
     from attacks import folders, samples, states
     from attacks.engine import Case, run_cases

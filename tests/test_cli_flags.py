@@ -191,6 +191,16 @@ def test_flags_of_nets_that_other_flags_make_idle(words, changes, message):
         ("--warmup_steps 3", None),
         ("--fsdp_config {}", "`fsdp_config` is read only with fsdp, but fsdp is"),
         ("--hub_model_id a/b", "`hub_model_id` is read only with push_to_hub, but push_to_hub is False"),
+        (
+            "--dataloader_persistent_workers true",
+            "is read only with dataloader_num_workers, but dataloader_num_workers",
+        ),
+        ("--optim_target_modules attn", "`optim_target_modules` is read only with optim galore_adamw or"),
+        ("--optim_target_modules attn --optim galore_adamw", None),
+        (
+            "--length_column_name x",
+            "read only with group_by_length or with train_sampling_strategy group_by_length",
+        ),
         ("--project p", "`project` is read only with report_to trackio, but report_to is"),
         ('--gradient_checkpointing_kwargs {"use_reentrant":false}', "read only with gradient_checkpointing"),
         ('--gradient_checkpointing true --gradient_checkpointing_kwargs {"use_reentrant":false}', None),

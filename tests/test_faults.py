@@ -16,6 +16,7 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from seal_hf import SealForMultiLabel, load_multilabel
 from seal_hf.cli.programs import run_program
 from seal_hf.cli.train import mlc
 from seal_hf.compare import program as comparison
@@ -203,6 +204,17 @@ def test_a_folder_in_the_place_of_a_file_is_one_line(writer, tmp_path, monkeypat
 
     said = line_of(program, monkeypatch, capsys)
     assert f"{tmp_path / 'run'}: a file could not be written" in said and "s a directory" in said
+
+
+def test_the_folder_of_a_net_is_named_not_that_of_the_run(tmp_path, monkeypatch, capsys):
+    model = SealForMultiLabel.for_data(load_multilabel("digits"), hidden_size=4)
+    (tmp_path / "_loss_net/model.safetensors").mkdir(parents=True)
+
+    def program():
+        with writing(tmp_path, RESUMED):
+            model.save_pretrained(tmp_path)
+
+    assert f"{tmp_path / '_loss_net'}: a file could not be written" in line_of(program, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("words", [["--data_dir", "{}", "--seed", "1"], ["--data_dir={}"], ["--seed", "1"]])

@@ -502,6 +502,7 @@ FAULTS = {  # what is wrong -> file, and how its state is changed
     ),
     "log": ("trainer_state.json", lambda state: changed(state, "log_history", to="x")),
     "logs": ("trainer_state.json", lambda state: changed(state, "log_history", to=["x"])),
+    "a weight": ("trainer_state.json", lambda state: changed(state, "log_history", 0, "energy_weight", to="x")),
     "step": ("trainer_state.json", lambda state: changed(state, "global_step", to="two")),
     "no step": ("trainer_state.json", lambda state: changed(state, "global_step", to=None)),
     "best": ("trainer_state.json", lambda state: changed(state, "best_metric", to=[])),

@@ -142,6 +142,7 @@ def test_a_loss_net_of_an_earlier_run_teaches_as_it_is(tmp_path):
         ("--loss_net_path nowhere", "there is no folder nowhere"),
         ("--word_vectors nowhere.txt", "nowhere.txt"),
         ("--word_features pos", "has no column `pos`"),
+        ("--word_features ,", "`word_features` is ','; it must be names of columns"),
         ("--num_layers 0", "`num_layers` is 0; it must be a finite number, at least 1"),
         ("--energy tag_attention --global_size 0", "`global_size` is 0; this energy needs at least 1"),
         ("--energy chain_ge_a --global_size 0", "`global_size` is 0; this energy needs at least 1"),

@@ -191,6 +191,7 @@ def case(models: Path, label: str, words: list[str], dest: str, flag: str, value
     kept = [word for i, word in enumerate(words) if not any(i in (j, j + 1) for j in at)]
     names = (
         dest,
+        dest.replace("_", " "),
         flag,
         *([printable(value)] if value.strip() else []),
         "File name too long",
@@ -204,17 +205,20 @@ def case(models: Path, label: str, words: list[str], dest: str, flag: str, value
 
 ANY_TEXT = {  # flags that take any text
     "run_name": "the name of a run",
+    "output_dir": "the name of a folder",
     "hub_token": "a token, which nothing asks for here",
     "text_column": "a column of files that are uploaded later",
     "image_column": "a column of files that are uploaded later",
     "word_column": "a column of files that are uploaded later",
     "log_level": "checked by the parser",
+    "revision": "a folder has none; code of the Hub that it names would be read there",
 }
 ZERO = {  # flags for which 0 has a meaning
     "tune": "no search",
     "patience": "no early end",
     "task_weight": "the energy alone",
     "global_size": "no global energy",
+    "dropout": "none of it",
     "port": "any free port",
     "seed": "a seed",
     "data_seed": "a seed",

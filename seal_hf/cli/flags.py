@@ -12,6 +12,7 @@ from inspect import signature
 from typing import Any
 
 from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
+from transformers.training_args import OptimizerNames
 
 from ..adapters import LIBRARIES
 from ..energy_losses import ENERGY_LOSSES
@@ -39,6 +40,7 @@ Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> the values with
 ANY: list[str] = []  # in place of these values: every one but None, False, and empty ones
 SCHEDULES: dict[Any, Any] = TYPE_TO_SCHEDULER_FUNCTION
 WARMED = [kind.value for kind, build in SCHEDULES.items() if "num_warmup_steps" in signature(build).parameters]
+PROJECTED = [name.value for name in OptimizerNames if name.value.startswith(("galore", "apollo"))]
 OF_NEEDED: dict[str, dict[str, list[str]]] = {  # flags -> as in `Readers`
     # of data and nets
     "train_subset": {"max_train_rows": ANY},
@@ -50,6 +52,9 @@ OF_NEEDED: dict[str, dict[str, list[str]]] = {  # flags -> as in `Readers`
     "save_steps": {"save_strategy": ["steps"]},
     "save_total_limit save_only_model": {"save_strategy": ["steps", "epoch", "best"]},
     "warmup_steps warmup_ratio": {"lr_scheduler_type": WARMED},
+    "optim_target_modules": {"optim": PROJECTED},
+    "dataloader_persistent_workers dataloader_prefetch_factor": {"dataloader_num_workers": ANY},
+    "length_column_name": {"group_by_length": ANY, "train_sampling_strategy": ["group_by_length"]},  # its two names
     "fsdp_config": {"fsdp": ANY},
     "gradient_checkpointing_kwargs": {"gradient_checkpointing": ANY},
     "liger_kernel_config": {"use_liger_kernel": ANY},

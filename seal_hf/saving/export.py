@@ -20,6 +20,7 @@ from ..adapters.quantised import as_json, quantization_of
 from ..nets.encoders import encoder_options, without_pooler
 from ..nets.text_pooling import PooledConfig
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet
+from ..utils.faults import writing
 from ..utils.files import json_object
 from .fold import folded
 from .loss_net import save_loss_net
@@ -111,7 +112,7 @@ def save_nets(
 
 
 def _save_plain(task_net: PreTrainedModel, folder: str | Path, fold_decision: bool, kwargs: dict[str, Any]) -> None:
-    with folded(task_net) if fold_decision else nullcontext():
+    with folded(task_net) if fold_decision else nullcontext(), writing(folder):
         task_net.save_pretrained(folder, **kwargs)
 
 

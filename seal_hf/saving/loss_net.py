@@ -16,6 +16,7 @@ from transformers.utils import logging
 
 from ..second_net.learner import Learner
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
+from ..utils.faults import writing
 from ..utils.files import loading
 from ..utils.gate import check_origin
 from .renamed import are_renamed
@@ -33,7 +34,8 @@ def save_loss_net(loss_net: LossNet | None, folder: str | Path) -> None:
     """Write the loss-net's config and weights to `folder/_loss_net/`. If there is no loss-net, an earlier run's in the
     same folder is removed: it belongs to another task-net than the one just saved there."""
     if loss_net is not None:
-        loss_net.save_pretrained(Path(folder) / LOSS_NET_FOLDER, max_shard_size=ONE_FILE)
+        with writing(place := Path(folder) / LOSS_NET_FOLDER):
+            loss_net.save_pretrained(place, max_shard_size=ONE_FILE)
         return
     path = Path(folder, LOSS_NET_FOLDER)
     if (path / WEIGHTS).is_file():

@@ -44,6 +44,7 @@ from ..saving.states import (
 )
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet
 from ..utils.gate import check_origin
+from .alignment import ALIGNMENT, PULL
 from .carried import CarriedFigures
 from .launchers import check_resume
 from .run_record import own_defaults, record_of
@@ -153,14 +154,17 @@ class Checkpoints:
                 read_state(file)
 
     def _check_log(self, folder: str, log: list[dict[str, Any]]) -> None:
-        """Raises ValueError if the figure that chooses the best checkpoint is no number in one of the logs."""
-        name = f"eval_{(self.trainer.args.metric_for_best_model or '').removeprefix('eval_')}"
-        wrong = [entry[name] for entry in log if not isinstance(entry.get(name, 0.0), (int, float))]
-        if wrong:
-            raise ValueError(
-                f"{Path(folder, TRAINER_STATE_NAME)}: `log_history` has {name} {wrong[0]!r}, expected a number. Take "
-                "another checkpoint."
-            )
+        """Raises ValueError if a log has no number where the run reads one: the figure that chooses the best
+        checkpoint, or those by which λ1 is chosen."""
+        metric = f"eval_{(self.trainer.args.metric_for_best_model or '').removeprefix('eval_')}"
+        for entry in log:
+            for name, value in entry.items():
+                read = name in (metric, "epoch", "energy_weight") or name.endswith(("_loss", ALIGNMENT, PULL))
+                if read and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                    raise ValueError(
+                        f"{Path(folder, TRAINER_STATE_NAME)}: `log_history` has {name} {value!r:.40}, expected a "
+                        "number. Take another checkpoint."
+                    )
 
     def _states(self, folder: Path) -> dict[str, str]:
         """The files that hold the state of a run beside its nets, and what they are."""

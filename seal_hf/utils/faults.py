@@ -70,6 +70,8 @@ def writing(place: str | os.PathLike[str], remedy: str = "") -> Iterator[None]:
         if isinstance(error, DiskFullError):
             error.say_what_stays(remedy)
             raise
+        if isinstance(error, NotWritableError):
+            raise
         if (cause := _full_disk(error)) is None:
             if (cause := _of_the_place(error)) is not None:
                 raise _not_writable(cause, os.fspath(place)) from error

@@ -57,7 +57,11 @@ OPTIONS = "adapter quantization energy global_size hidden_size num_layers dropou
 def make_trainer(data: TagSequenceData, arguments: Arguments, **options: Any) -> Prepared:
     """The trainer of both nets; `options` are further ones of the trainer."""
     nets, training = arguments.nets, arguments.training
-    features = [feature for feature in nets.word_features.split(",") if feature]
+    features = nets.word_features.split(",") if nets.word_features else []
+    if not all(map(str.strip, features)):
+        raise ValueError(
+            f"`word_features` is {nets.word_features!r}; it must be names of columns, or case, between commas."
+        )
     words = {"word_vectors": nets.word_vectors, "word_features": features, "characters": nets.characters}
     cuts = {"max_length": nets.max_length, "truncation": nets.truncation}
 
