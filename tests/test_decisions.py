@@ -110,17 +110,17 @@ def test_another_decoder_must_be_better_by_standard_errors():
         ("f1_example", "calibrated_f1"),
         ("f1_micro", "calibrated_f1"),
         ("f1_macro", "thresholds"),
-        ("exact_match", "fixed"),
-        ("jaccard", "expected_f1"),
+        ("exact_match", "threshold"),
+        ("jaccard", "calibrated_jaccard"),
     ],
 )
 def test_few_rows_leave_the_usual_decoder_of_the_target(target, usual):
-    """60 rows on which all decoders are about as good, several times; with 0.5 for F1 in none of them."""
+    """60 rows on which all decoders are about as good, several times; with 0.5 hardly ever."""
     chosen = [LabelDecisions.fit(*rows(60, seed), target=target).decoder for seed in range(10)]
     assert chosen.count(usual) >= 8
-    assert usual == "fixed" or "fixed" not in chosen
-    folded = [LabelDecisions.fit(*rows(60, seed), target=target, among=FOLDABLE).decoder for seed in range(3)]
-    assert set(folded) == {"fixed" if usual == "fixed" else "thresholds" if usual == "thresholds" else "threshold"}
+    assert chosen.count("fixed") <= 2
+    folded = [LabelDecisions.fit(*rows(60, seed), target=target, among=FOLDABLE).decoder for seed in range(5)]
+    assert folded.count("thresholds" if usual == "thresholds" else "threshold") >= 4
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -129,7 +129,7 @@ def test_the_usual_decoder_decides_no_empty_set_where_all_rows_have_a_label(labe
     labels[~labels.any(1), 0] = labelled
     assert labels.any(1).all() == labelled
     for target, ending in (("exact_match", NEVER_EMPTY), ("f1_macro", NEVER_EMPTY), ("f1_example", "")):
-        usual = {"exact_match": "fixed", "f1_macro": "thresholds", "f1_example": "calibrated_f1"}[target]
+        usual = {"exact_match": "threshold", "f1_macro": "thresholds", "f1_example": "calibrated_f1"}[target]
         fitted = LabelDecisions.fit(p, labels, never_empty=True, target=target)
         assert fitted.decoder == (usual + ending if labelled else usual)
 

@@ -8,16 +8,20 @@ Its numbers are then fitted on all rows.
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import reprlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from ..utils.files import json_object, whole_file
 from ..utils.messages import did_you_mean
 
 FOLDS = 5
@@ -64,7 +68,10 @@ class Decisions(ABC):
     Attributes:
         decoder: the default decoder.
         folded: the decoder that a folded export has put into the bias of the saved classifier; else empty.
+        output: the name of the output space, in files.
     """
+
+    output: ClassVar[str]
 
     decoder: str = FIXED
     folded: str = ""
@@ -112,12 +119,13 @@ class Decisions(ABC):
         return saved
 
     @classmethod
-    def check_name(cls, decoder: str | None, config: Any = None) -> None:
+    def check_name(cls, decoder: str | None, config: Any = None, target: str | None = None) -> None:
         """Raises ValueError for a decoder that no fit can give, whatever the rows. None means the choice by
         cross-fitting.
 
         Args:
             config: the task-net's, which says whether labels have a hierarchy.
+            target: of label sets, one of `TARGETS`, by which the decoder is chosen.
         """
         cls().named(decoder)
 
@@ -135,6 +143,32 @@ class Decisions(ABC):
                 f"{did_you_mean(name, self.names)}"
             )
         return name
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the decisions as a JSON file, which `load`, `seal-hf decide` and `seal-hf predict --decoder` read."""
+        text = json.dumps({"output": self.output, **self.as_json()}, indent=1, ensure_ascii=False)
+        with whole_file(path) as unfinished:
+            unfinished.write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls: type[DecisionsT], path: str | os.PathLike[str]) -> DecisionsT:
+        """The decisions of a file that `save` wrote.
+
+        Raises:
+            OSError: no such file.
+            ValueError: the file is damaged, or has decisions of another kind of output; names the file.
+        """
+        saved = json_object(Path(path), "Fit the decisions again.")
+        if saved.get("output") != cls.output:
+            raise ValueError(
+                f"{path} has decisions for {saved.get('output')!r}; expected {cls.output!r}, as `save` writes it."
+            )
+        try:
+            found = cls.of_saved(saved)
+            found.named()
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+        return found
 
     def store(self, config: Any) -> None:
         """Write the decisions into a task-net's config."""
@@ -167,6 +201,33 @@ SAVED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "empty_score": (_is_probability, "a number from 0 to 1"),
     "seen_power": (lambda value: _is_number(value) and value >= 0, "a number from 0 on"),
     "seen_share": (_is_probability, "a number from 0 to 1"),
+    "labels": (
+        lambda value: (
+            isinstance(value, list) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
+        ),
+        "a list of different names",
+    ),
+    "refused": (
+        lambda value: isinstance(value, list) and all(type(label) is int and label >= 0 for label in value),
+        "a list of numbers of labels",
+    ),
+    "guarantee": (
+        lambda value: (
+            isinstance(value, Mapping)
+            and isinstance(value.get("name"), str)
+            and all(_is_probability(value.get(name)) for name in ("value", "confidence"))
+        ),
+        'a mapping, {"name": "precision", "value": 0.9, "confidence": 0.95}',
+    ),
+    "costs": (
+        lambda value: (
+            isinstance(value, list)
+            and len(value) == 2
+            and all(isinstance(row, list) and all(_is_number(cost) and cost >= 0 for cost in row) for row in value)
+            and len(value[0]) == len(value[1])
+        ),
+        "two lists of numbers from 0 on",
+    ),
     "target": (lambda value: isinstance(value, str), "the name of a figure"),
 }
 

@@ -18,6 +18,7 @@ from scipy.special import expit, logit
 from ..metrics.multilabel import (
     BLOCK,
     DEFAULT_GRID,
+    best_threshold,
     checked_blocks,
     f1_of_counts,
     mask_unknown,
@@ -152,8 +153,37 @@ def thresholds_of_label_f1(probabilities: np.ndarray, scale: float = 1.0, shift:
     columns = np.transpose(probabilities)
     halves = [_half_of_highest_f1(rescaled(columns[labels], scale, shift)) for labels in row_blocks(columns)]
     shared = _half_of_highest_f1(rescaled(np.reshape(probabilities, (1, -1)), scale, shift))
-    cuts = np.maximum(np.concatenate(halves), shared / 2)
-    return expit((logit(cuts) - shift) / scale) * (1 - 1e-9)  # a row at the cut is decided
+    return before_calibration(np.maximum(np.concatenate(halves), shared / 2), scale, shift)
+
+
+def tune_threshold_of_entries(
+    probabilities: np.ndarray, labels: np.ndarray, micro_f1: bool, grid: np.ndarray = DEFAULT_GRID
+) -> float:
+    """The one threshold with the highest F1 over all known entries (row, label), or with the fewest wrong ones.
+
+    Args:
+        probabilities: (N, L) in [0, 1], of the validation rows.
+        labels: (N, L), 0 or 1, or -1 or NaN for unknown.
+        micro_f1: False for the fewest wrong entries.
+        grid: (G,) candidates, ascending. Among ties, the one nearest 0.5 is taken.
+
+    Raises:
+        ValueError: as `multilabel_metrics`.
+    """
+    decided, hits, gold = np.zeros(len(grid) + 1), np.zeros(len(grid) + 1), 0
+    for p, y in checked_blocks(probabilities, labels):
+        places = np.searchsorted(grid, p, side="right")  # an unknown entry is below all candidates
+        decided += np.bincount(places.ravel(), minlength=len(grid) + 1)
+        hits += np.bincount(places[y], minlength=len(grid) + 1)
+        gold += int(y.sum())
+    decided, hits = (counts[::-1].cumsum()[-2::-1] for counts in (decided, hits))  # (G,)
+    return best_threshold(f1_of_counts(hits, decided, np.array(gold), 0.0) if micro_f1 else 2 * hits - decided, grid)[0]
+
+
+def before_calibration(cuts: np.ndarray, scale: float, shift: float) -> np.ndarray:
+    """The thresholds of probabilities that decide as `cuts` do after [`rescaled`] with a positive scale. An entry at
+    the cut is decided."""
+    return expit((logit(cuts) - shift) / scale) * (1 - 1e-9)
 
 
 def _half_of_highest_f1(q: np.ndarray) -> np.ndarray:
@@ -274,6 +304,62 @@ def decode_expected_f1(probabilities: np.ndarray, *, empty_score: float = 1.0) -
         decisions[done : done + len(p)] = _most_probable(p, descending, _best_sizes(descending, empty_score))
         done += len(p)
     return decisions
+
+
+def decode_expected_jaccard(probabilities: np.ndarray, *, empty_score: float = 1.0) -> np.ndarray:
+    """The label set with the highest expected Jaccard index for each row, if its labels are independent given the
+    input.
+
+    For a set S of size k, the labels in S and those outside are independent, and the union has k + Z labels, where Z
+    counts the gold labels outside of S. The index is therefore the higher, the more probable the labels of S are: the
+    best set of size k is the k most probable labels. Its expected index is
+
+        E_k = Σ_{i<=k} p_i · E[1 / (k + Z)] = Σ_{i<=k} p_i · ∫_0^1 t^(k-1) Π_{j>k} (1 - p_j + p_j t) dt.
+
+    Args, returns and errors as for [`decode_expected_f1`].
+    """
+    decisions = np.zeros(np.shape(probabilities), dtype=bool)
+    done = 0
+    for p, _ in checked_blocks(probabilities, np.broadcast_to(np.int8(0), decisions.shape)):
+        descending = -np.sort(-p, axis=1)
+        sizes = _best_jaccard_sizes(descending, empty_score)
+        decisions[done : done + len(p)] = _most_probable(p, descending, sizes)
+        done += len(p)
+    return decisions
+
+
+def _best_jaccard_sizes(p: np.ndarray, empty_score: float) -> np.ndarray:
+    """(n,) the size of the set with the highest expected Jaccard index, for rows p (n, L), most probable first.
+
+    By Jensen's inequality E_k >= Σ_{i<=k} p_i / (k + E[Z]). As E_k <= Σ_{i<=k} p_i / k, which falls with k, the sizes
+    from some k on are not worth trying.
+    """
+    num_labels = p.shape[1]
+    sums, k, empty = p.cumsum(1), np.arange(1, num_labels + 1), empty_f1(p, empty_score)
+    mean = sums[:, -1]
+    reached = np.maximum((sums / (k + mean[:, None] - sums)).max(1), empty)
+    largest = np.maximum((sums / k >= reached[:, None] - 1e-9).sum(1), 1)
+    powers = largest_power(largest, mean, num_labels)
+    best = np.empty(len(p), dtype=np.int64)
+    for rows in blocks_by_cost(num_nodes(powers, num_labels) * num_labels):
+        nodes = quadrature(powers[rows].max(), num_labels)
+        best[rows] = expected_jaccard(p[rows], int(largest[rows].max()), nodes, empty[rows]).argmax(1)
+    return best
+
+
+def expected_jaccard(
+    p: np.ndarray, largest: int, quadrature: tuple[np.ndarray, np.ndarray], empty: np.ndarray
+) -> np.ndarray:
+    """The expected Jaccard index of no label and of the first 1, 2, ..., `largest` labels of rows p (n, L), in any
+    order: (n, 1 + largest). `quadrature` and `empty` as for [`expected_f1`]."""
+    nodes, weights = quadrature
+    factors = 1 - p[:, :, None] * (1 - nodes)  # (n, L, Q)
+    factors[:, :largest] = factors[:, :largest][:, ::-1].cumprod(1)[:, ::-1]  # of this label and those after it
+    after = factors[:, largest:].prod(1, keepdims=True)
+    outside = np.concatenate([factors[:, 1:largest] * after, after], axis=1)  # (n, largest, Q)
+    powers = nodes ** np.arange(largest)[:, None]  # (largest, Q)
+    values = p[:, :largest].cumsum(1) * np.einsum("nkq,kq->nk", outside, powers * weights)
+    return np.concatenate([empty[:, None], values], axis=1)
 
 
 def _best_sizes(p: np.ndarray, empty_score: float) -> np.ndarray:

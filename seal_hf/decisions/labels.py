@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logit
 
 from ..metrics.by_batch import ThresholdScores
@@ -19,29 +20,50 @@ from ..metrics.multilabel import (
     with_known_labels,
 )
 from ..structures.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
+from ..utils.messages import few
 from ..utils.options import check_value
 from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better
 from .closed_sets import decode_closed_f1
 from .decoders import (
+    before_calibration,
     decode_expected_f1,
+    decode_expected_jaccard,
     platt_scaling,
     rescaled,
     thresholds_of_label_f1,
+    tune_threshold_of_entries,
     tune_thresholds_per_label,
 )
+from .guarantees import (
+    CONFIDENCE,
+    COVERED,
+    GUARANTEES,
+    MISSED,
+    OF_LABELS,
+    PRECISION,
+    threshold_of_risk,
+    thresholds_of_precision,
+    thresholds_of_recall,
+)
+from .review import expected_losses
 from .seen_sets import SeenSets
-from .targets import EXACT_MATCH, F1_EXAMPLE, F1_MACRO, JACCARD, TARGETS, target_scores
+from .targets import COST, EXACT_MATCH, F1_EXAMPLE, F1_MACRO, F1_MICRO, HAMMING, JACCARD, TARGETS, target_scores
 
 CLOSED, CALIBRATED_CLOSED = "closed_f1", "calibrated_closed_f1"  # for labels with a hierarchy
 SEEN, SEEN_F1 = "seen", "seen_f1"  # from the label sets of the training rows
+CALIBRATED_JACCARD = "calibrated_jaccard"  # for the target `JACCARD`
 NEVER_EMPTY = "+never_empty"  # suffix of a decoder's name: an empty set becomes the likeliest label
 # target -> its usual decoders, of which the first that can be chosen counts; `F1_EXAMPLE` for other targets
 USUAL = {
     F1_EXAMPLE: (CALIBRATED_CLOSED, "calibrated_f1", THRESHOLD),
     F1_MACRO: ("thresholds",),
-    EXACT_MATCH: (SEEN, FIXED),
-    JACCARD: (CLOSED, "expected_f1", THRESHOLD),
+    EXACT_MATCH: (SEEN, THRESHOLD),
+    JACCARD: (CLOSED, CALIBRATED_JACCARD, THRESHOLD),
+    HAMMING: (THRESHOLD,),
+    COST: ("thresholds", THRESHOLD),
 }
+OF_ENTRIES = (F1_MICRO, HAMMING, EXACT_MATCH)  # targets of which `threshold` is tuned over all entries
+MAY_BE_EMPTY = (HAMMING, COST)  # targets that a label in place of an empty set lowers if it is unlikely
 ERRORS = 2.0  # standard errors by which another decoder must be better; benchmarks/decision_rule.py
 
 
@@ -55,7 +77,8 @@ def usual_decoder(names: Collection[str], target: str, all_have_gold: bool) -> s
             `names` has such a form of it.
     """
     plain = next((name for name in USUAL.get(target, USUAL[F1_EXAMPLE]) if name in names), FIXED)
-    return plain + NEVER_EMPTY if all_have_gold and plain + NEVER_EMPTY in names else plain
+    never = all_have_gold and target not in MAY_BE_EMPTY
+    return plain + NEVER_EMPTY if never and plain + NEVER_EMPTY in names else plain
 
 
 @dataclass
@@ -67,7 +90,8 @@ class LabelDecisions(Decisions):
     probabilities. For labels with a hierarchy, `closed_f1` and `calibrated_closed_f1` take the best set that is closed
     under it, see [`decode_closed_f1`]. `seen` takes the most probable label set and `seen_f1` that of the highest
     expected F1, both by calibrated probabilities and the label sets that occur in training, see [`SeenSets`]; with a
-    hierarchy, whose sets are closed, both take one of these. Each name may end with [`NEVER_EMPTY`].
+    hierarchy, whose sets are closed, both take one of these. For the target `JACCARD`, `calibrated_jaccard` takes the
+    set with the highest expected Jaccard index. Each name may end with [`NEVER_EMPTY`].
 
     Attributes:
         threshold: in [0, 1].
@@ -78,9 +102,15 @@ class LabelDecisions(Decisions):
         hierarchy: the labels' hierarchy, `config.label_hierarchy`, or None.
         seen: the label sets of the training rows, or None.
         seen_power, seen_share: γ and ρ of [`SeenSets`].
-        target: one of `TARGETS`, by which the decoder was chosen; `seen_f1` has the highest expected Jaccard index if
-            that is the target.
+        target: one of `TARGETS`, or `COST`, by which the decoder was chosen; `seen_f1` has the highest expected Jaccard
+            index if that is the target.
+        costs: (2, L) of the target `COST`: of deciding each label where it is not gold, and of missing it.
+        guarantee: what `fit_guarantee` was asked for: `name`, `value` and `confidence`; or None.
+        refused: the numbers of labels that cannot hold a guarantee of each label. `thresholds` never decides them.
+        labels: L different names, or None. Files have them; a task-net's config has them elsewhere.
     """
+
+    output: ClassVar[str] = "multi_label"
 
     threshold: float | None = None
     thresholds: Sequence[float] | None = None
@@ -92,6 +122,10 @@ class LabelDecisions(Decisions):
     seen_power: float = 1.0
     seen_share: float = 0.0
     target: str = F1_EXAMPLE
+    costs: Sequence[Sequence[float]] | None = None
+    guarantee: Mapping[str, Any] | None = None
+    refused: Sequence[int] = ()
+    labels: Sequence[str] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -102,7 +136,8 @@ class LabelDecisions(Decisions):
         }
         given |= {CLOSED: self.hierarchy, CALIBRATED_CLOSED: self.hierarchy and self.calibration}
         given |= dict.fromkeys((SEEN, SEEN_F1), self.seen and self.calibration)
-        fitted = (CALIBRATED_CLOSED, "calibrated_f1", SEEN, SEEN_F1, "thresholds")
+        given[CALIBRATED_JACCARD] = self.calibration if self.target == JACCARD else None
+        fitted = (CALIBRATED_CLOSED, "calibrated_f1", CALIBRATED_JACCARD, SEEN, SEEN_F1, "thresholds")
         plain = (FIXED,) if self.folded else (FIXED, THRESHOLD, CLOSED, "expected_f1", *fitted)
         found = []
         for name in (name for name in plain if given.get(name, ()) is not None):
@@ -116,13 +151,16 @@ class LabelDecisions(Decisions):
         if self.seen is not None:
             found |= {"seen": self.seen.as_json(), "seen_power": self.seen_power, "seen_share": self.seen_share}
         found |= {"target": self.target} if self.target != F1_EXAMPLE else {}
+        found |= {"costs": self.costs, "guarantee": self.guarantee, "refused": [*self.refused] or None}
+        found["labels"] = None if self.labels is None else [*self.labels]
         found = {name: value for name, value in found.items() if value is not None}
         return found | {"never_empty": self.never_empty, "empty_score": self.empty_score}
 
     @classmethod
     def of_saved(cls, saved: Mapping[str, Any]) -> LabelDecisions:
         scalars = ("decoder", "folded", "threshold", "never_empty", "empty_score", "seen_power", "seen_share", "target")
-        found = checked(saved, *scalars, "thresholds", "calibration")
+        others = ("thresholds", "calibration", "costs", "guarantee", "refused", "labels")
+        found = checked(saved, *scalars, *others)
         if saved.get("seen") is not None:
             found["seen"] = SeenSets.of_saved(saved["seen"])
         if (scaling := found.get("calibration")) is not None:
@@ -144,9 +182,9 @@ class LabelDecisions(Decisions):
             store_hierarchy(config, self.hierarchy)
 
     @classmethod
-    def check_name(cls, decoder: str | None, config: Any = None) -> None:
+    def check_name(cls, decoder: str | None, config: Any = None, target: str | None = None) -> None:
         numbers: dict[str, Any] = {"threshold": 0.5, "thresholds": (), "calibration": (1.0, 0.0), "never_empty": True}
-        numbers["seen"] = SeenSets.of_rows([np.array([0])] * 2, 1)
+        numbers |= {"seen": SeenSets.of_rows([np.array([0])] * 2, 1), "target": target or F1_EXAMPLE}
         cls(**numbers, hierarchy=hierarchy_of(config)).named(decoder)
 
     def named(self, decoder: str | None = None) -> str:
@@ -160,7 +198,7 @@ class LabelDecisions(Decisions):
     def _never_decides_none(self, plain: str) -> bool:
         if plain == SEEN and self.seen is not None:  # the likeliest set outside the list may be empty
             return bool(self.seen.sets.any(1).all()) and (self.seen_share == 0 or self.hierarchy is not None)
-        return plain.endswith("_f1") and self.empty_score == 0
+        return plain.endswith(("_f1", "_jaccard")) and self.empty_score == 0
 
     def decide(self, probabilities: np.ndarray, decoder: str | float | None = None) -> np.ndarray:
         """Label sets.
@@ -215,13 +253,17 @@ class LabelDecisions(Decisions):
                     f"`config.decisions` has {len(self.thresholds or ())} thresholds, but there are {p.shape[1]} "
                     "labels. Fit the decisions again, or choose another `decoder`."
                 )
-            return p >= np.asarray(self.thresholds)
+            decided = p >= np.asarray(self.thresholds)
+            decided[:, list(self.refused)] = False
+            return decided
         is_calibrated = plain.startswith("calibrated") or plain in (SEEN, SEEN_F1)
         scaled = rescaled(p, *self.calibration) if is_calibrated and self.calibration else p
         if plain in (SEEN, SEEN_F1):
             return self._seen_sets(scaled, plain)
         if (closes := self._closed_under(plain)) is not None:
             return decode_closed_f1(scaled, closes, empty_score=self.empty_score)
+        if plain == CALIBRATED_JACCARD:
+            return decode_expected_jaccard(scaled, empty_score=self.empty_score)
         return decode_expected_f1(scaled, empty_score=self.empty_score)
 
     def _seen_sets(self, p: np.ndarray, plain: str) -> np.ndarray:
@@ -265,6 +307,7 @@ class LabelDecisions(Decisions):
         hierarchy: Hierarchy | None = None,
         seen: SeenSets | None = None,
         target: str = F1_EXAMPLE,
+        costs: ArrayLike | None = None,
     ) -> LabelDecisions:
         """Fit all numbers on these rows, and choose the decoder by cross-fitting.
 
@@ -277,28 +320,112 @@ class LabelDecisions(Decisions):
             among: the decoders to choose from; default: all of `names`.
             hierarchy: the labels' hierarchy, if they have one.
             seen: the label sets of the training rows; without them there are no `seen` and `seen_f1`.
-            target: the figure, one of `TARGETS`, by which the decoder is chosen. Thresholds are those of the highest
-                example F1, but for `f1_macro` the one of each label is that of its highest expected F1, see
-                [`thresholds_of_label_f1`].
+            target: the figure, one of `TARGETS` or `COST`, by which the decoder is chosen, and by which thresholds are
+                fitted. `threshold` has the highest F1 over all entries (row, label) for `f1_micro`, the fewest wrong
+                ones for `hamming` and `exact_match`. `thresholds` have each label's highest expected F1 for `f1_macro`,
+                see [`thresholds_of_label_f1`], and the lowest expected cost for `cost`. Else both have the highest
+                example F1.
+            costs: (2, L) at least 0, for `cost` alone: of deciding each label where it is not gold, and of missing it
+                where it is. The costs of a label are not both 0.
 
         Raises:
-            ValueError: as `multilabel_metrics`, and if the decoder or the target is unknown.
+            ValueError: as `multilabel_metrics`, and if the decoder, the target or the costs are none.
         """
-        check_value("target", target, TARGETS)
+        check_value("target", target, (*TARGETS, COST))
+        of_errors = _checked_costs(target, costs, np.shape(labels))
         if np.size(labels) and not (np.asarray(labels) >= 0).any():
             raise ValueError(f"all labels of these {len(labels)} rows are unknown: decisions cannot be fitted on them.")
         probabilities, labels = with_known_labels(probabilities, labels)
         asked = decoder is not None and decoder.endswith(NEVER_EMPTY)
-        about: dict[str, Any] = {"hierarchy": hierarchy, "seen": seen, "target": target}
+        about: dict[str, Any] = {"hierarchy": hierarchy, "seen": seen, "target": target, "costs": of_errors}
         numbers = cls._fitted(probabilities, labels, never_empty or asked, empty_score, **about)
         if decoder is None:
             names = [name for name in numbers.names if among is None or name in among]
             options: dict[str, Any] = {"never_empty": never_empty, "empty_score": empty_score, **about}
             sets = cls.cross_fitted(probabilities, labels, names, **options)
-            scores = {name: target_scores(target, decided, labels, empty_score) for name, decided in sets.items()}
+            scores = {n: target_scores(target, decided, labels, empty_score, of_errors) for n, decided in sets.items()}
             decoder = usual_or_better(scores, usual_decoder(names, target, numbers.empty_score == 0), ERRORS)
         numbers.decoder = numbers.named(decoder)
         return numbers
+
+    @classmethod
+    def fit_guarantee(
+        cls,
+        probabilities: np.ndarray,
+        labels: np.ndarray,
+        name: str,
+        value: float,
+        confidence: float = CONFIDENCE,
+    ) -> LabelDecisions:
+        """Thresholds with a guarantee for new rows that are drawn as these were, whatever the probabilities are worth.
+
+        Args:
+            probabilities: (N, L) in [0, 1], of validation rows on which nothing else was fitted.
+            labels: (N, L), 0 or 1, or -1 or NaN for unknown.
+            name: one of `GUARANTEES`. `precision` and `recall` of each label are at least `value`, with `confidence`;
+                labels that cannot reach it are `refused`. On average at most the share `value` of a row's gold labels
+                is `missed`. All gold labels are `covered` in at least the share `value` of rows.
+            value: above 0 and below 1.
+            confidence: above 0 and below 1, for `precision` and `recall`: for each label by itself.
+
+        Raises:
+            ValueError: as `fit`; `name`, `value` or `confidence` is none; too few rows for it.
+        """
+        check_value("guarantee", name, GUARANTEES)
+        for argument, number in (("value", value), ("confidence", confidence)):
+            check_value(argument, number, above=0.0, below=1.0)
+        probabilities, labels = with_known_labels(probabilities, labels)
+        numbers = cls._fitted(probabilities, labels, False, 1.0, ("calibrated_f1",))
+        asked = {"name": name, "value": float(value), "confidence": float(confidence) if name in OF_LABELS else 1.0}
+        if name in OF_LABELS:
+            fit = thresholds_of_precision if name == PRECISION else thresholds_of_recall
+            found = fit(probabilities, labels, value, confidence)
+            refused = np.flatnonzero(np.isnan(found)).tolist()
+            thresholds = np.nan_to_num(found, nan=1.0).tolist()
+            return replace(numbers, decoder="thresholds", thresholds=thresholds, refused=refused, guarantee=asked)
+        most = value if name == MISSED else 1 - value
+        threshold = threshold_of_risk(probabilities, labels, most, all_gold=name == COVERED)
+        return replace(numbers, decoder=THRESHOLD, threshold=threshold, guarantee=asked)
+
+    def expected_losses(self, probabilities: np.ndarray, decided: np.ndarray | None = None) -> np.ndarray:
+        """The expected loss of each row's decision by the target, (N,), on calibrated probabilities, see
+        [`expected_losses`]. The rows where it is largest are those that a person should see first.
+
+        Args:
+            probabilities: (N, L) in [0, 1].
+            decided: (N, L) bool; default: by the stored decoder.
+        """
+        sets = self.decide(probabilities) if decided is None else decided
+        scaled = rescaled(probabilities, *self.calibration) if self.calibration else np.asarray(probabilities)
+        costs = None if self.costs is None else np.asarray(self.costs)
+        return expected_losses(scaled, sets, self.target, empty_score=self.empty_score, costs=costs)
+
+    def in_order(self, labels: Sequence[str]) -> LabelDecisions:
+        """These decisions for the same labels in another order.
+
+        Raises:
+            ValueError: other labels, or labels with a hierarchy.
+        """
+        own = list(self.labels or ())
+        if own == list(labels):
+            return self
+        if others := sorted(set(own) ^ set(labels)):
+            raise ValueError(
+                f"the decisions are for {len(own)} labels, but there are {len(labels)}; {few([*map(repr, others)], 5)} "
+                "in one of them alone. Fit the decisions on these labels."
+            )
+        if self.hierarchy is not None:
+            raise ValueError("the labels stand in another order than the decisions with their hierarchy. Reorder them.")
+        places = [own.index(name) for name in labels]
+        seen = self.seen and SeenSets(self.seen.sets[:, places], self.seen.counts, self.seen.num_rows)
+        return replace(
+            self,
+            labels=list(labels),
+            thresholds=None if self.thresholds is None else [self.thresholds[i] for i in places],
+            costs=None if self.costs is None else [[row[i] for i in places] for row in self.costs],
+            refused=[places.index(i) for i in self.refused],
+            seen=seen,
+        )
 
     @classmethod
     def cross_fitted(
@@ -312,12 +439,13 @@ class LabelDecisions(Decisions):
         hierarchy: Hierarchy | None = None,
         seen: SeenSets | None = None,
         target: str = F1_EXAMPLE,
+        costs: np.ndarray | None = None,
     ) -> dict[str, np.ndarray]:
         """(N, L) bool decisions by each decoder, with numbers fitted on the other folds; a single row is fitted on
         itself."""
         probabilities, labels = np.asarray(probabilities), np.asarray(labels)
         needed = {name.removesuffix(NEVER_EMPTY) for name in names}
-        about: dict[str, Any] = {"hierarchy": hierarchy, "seen": seen, "target": target}
+        about: dict[str, Any] = {"hierarchy": hierarchy, "seen": seen, "target": target, "costs": costs}
         sets = {name: np.zeros(probabilities.shape, dtype=bool) for name in names}
         for others, rows in folds(len(labels)):
             others = others if len(others) else rows
@@ -375,13 +503,18 @@ class LabelDecisions(Decisions):
         hierarchy: Hierarchy | None = None,
         seen: SeenSets | None = None,
         target: str = F1_EXAMPLE,
+        costs: np.ndarray | None = None,
     ) -> LabelDecisions:
         """The numbers of these decoders, and always the one threshold, which is cheap."""
-        threshold, _ = tune_threshold(probabilities, labels, empty_score=empty_score)
         of_sets = seen is not None and not {SEEN, SEEN_F1}.isdisjoint(needed)
-        by_label = "thresholds" in needed and target == F1_MACRO
-        calibrates = of_sets or by_label or any(name.startswith("calibrated") for name in needed)
+        plugs_in = "thresholds" in needed and target in (F1_MACRO, COST)
+        calibrates = of_sets or plugs_in or any(name.startswith("calibrated") for name in needed)
         calibration = platt_scaling(probabilities, labels) if calibrates else None
+        cut = (1.0, 0.0) if calibration is None or calibration[0] <= 0 else calibration  # in their place, as they are
+        if target in OF_ENTRIES:
+            threshold = tune_threshold_of_entries(probabilities, labels, target == F1_MICRO)
+        else:
+            threshold, _ = tune_threshold(probabilities, labels, empty_score=empty_score)
         power, share = 1.0, 0.0
         if of_sets and calibration is not None and seen is not None:
             _, gold, known = decided_and_gold(np.zeros(np.shape(labels)), labels)
@@ -389,8 +522,10 @@ class LabelDecisions(Decisions):
                 p = rescaled(np.asarray(probabilities)[rows], *calibration)
                 power, share = seen.likeliest_numbers(p, gold[rows])
         thresholds = None
-        if by_label and calibration is not None:
-            thresholds = thresholds_of_label_f1(probabilities, *calibration).tolist()
+        if "thresholds" in needed and target == F1_MACRO:
+            thresholds = thresholds_of_label_f1(probabilities, *cut).tolist()
+        elif "thresholds" in needed and costs is not None:
+            thresholds = before_calibration(costs[0] / costs.sum(0), *cut).tolist()
         elif "thresholds" in needed:
             per_label, _ = tune_thresholds_per_label(probabilities, labels, threshold, empty_score=empty_score)
             thresholds = per_label.tolist()
@@ -405,6 +540,7 @@ class LabelDecisions(Decisions):
             seen_power=power,
             seen_share=share,
             target=target,
+            costs=None if costs is None else costs.tolist(),
         )
 
     def offsets(self) -> np.ndarray | float:
@@ -416,3 +552,26 @@ class LabelDecisions(Decisions):
         """The decisions saved with a classifier whose bias holds the threshold. The other numbers are dropped, since
         they are for the scores before folding."""
         return LabelDecisions(folded=self.decoder, threshold=0.5)
+
+
+def _checked_costs(target: str, costs: ArrayLike | None, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The costs (2, L) of a target.
+
+    Raises:
+        ValueError: they are missing, superfluous, or of a wrong shape or value.
+    """
+    if (costs is not None) != (target == COST):
+        said = "missing, but the" if costs is None else "given, but the"
+        raise ValueError(f"`costs` are {said} target is {target!r}: costs belong to the target {COST!r}.")
+    if costs is None:
+        return None
+    found = np.asarray(costs, dtype=np.float64)
+    if found.shape != (2, *shape[1:]):
+        raise ValueError(f"`costs` have the shape {found.shape}; expected (2, {', '.join(map(str, shape[1:]))}).")
+    if not (np.isfinite(found) & (found >= 0)).all() or not found.any(0).all():
+        place = int(np.flatnonzero(~(np.isfinite(found) & (found >= 0)).all(0) | ~found.any(0))[0])
+        raise ValueError(
+            f"`costs` of label {place} are {found[0, place]:g} and {found[1, place]:g}; expected two numbers that are "
+            "at least 0, not both 0."
+        )
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import logit
@@ -25,6 +25,7 @@ class MaskDecisions(Decisions):
         threshold: in [0, 1], or None.
     """
 
+    output: ClassVar[str] = "binary_mask"
     threshold: float | None = None
 
     @property
@@ -39,7 +40,7 @@ class MaskDecisions(Decisions):
         return cls(**checked(saved, "decoder", "folded", "threshold"))
 
     @classmethod
-    def check_name(cls, decoder: str | None, config: Any = None) -> None:
+    def check_name(cls, decoder: str | None, config: Any = None, target: str | None = None) -> None:
         cls(threshold=0.5).named(decoder)
 
     def cut(self, decoder: str | float | None = None) -> float:
@@ -102,6 +103,8 @@ class MaskDecisions(Decisions):
 
 class ClassMaskDecisions(Decisions):
     """Decisions of masks of several classes: `fixed`, the likeliest class of each pixel. Nothing is fitted."""
+
+    output: ClassVar[str] = "masks"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class TagDecisions(Decisions):
         offered: the decoders of a task-net, see `TagSequenceSpace.decoders`; the first is the default.
     """
 
+    output: ClassVar[str] = "tag_sequence"
     decoder: str = "independent"
     offered: tuple[str, ...] = field(default=("independent",))
 

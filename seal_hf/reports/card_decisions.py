@@ -20,6 +20,7 @@ from ..decisions import (
     MaskDecisions,
     TagDecisions,
 )
+from ..decisions.labels import CALIBRATED_JACCARD
 from ..decisions.targets import JACCARD
 from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI
 from .card_kinds import CardKind
@@ -47,6 +48,7 @@ NEVER = {
 OF_TRAINING = "The label sets of the training rows count by their frequency. It decides the"
 CALIBRATED = {
     "calibrated_f1": BEST_SET,
+    CALIBRATED_JACCARD: BEST_SET.replace("example F1", "Jaccard index"),
     CALIBRATED_CLOSED: BEST_CLOSED_SET,
     SEEN: f"{OF_TRAINING} most probable set",
     SEEN_F1: f"{OF_TRAINING} set with the highest expected {{of}}",

@@ -22,6 +22,7 @@ from ..decisions import (
     THRESHOLD,
     LabelDecisions,
 )
+from ..decisions.labels import CALIBRATED_JACCARD
 from ..decisions.seen_sets import SeenSets
 from ..decisions.targets import F1_EXAMPLE
 from ..metrics.multilabel import first_output, label_report, ranking_metrics, sigmoid, threshold_curve
@@ -41,6 +42,7 @@ DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, wit
     "thresholds": "f1_example_per_label",
     "expected_f1": "f1_example_expected",
     "calibrated_f1": "f1_example_calibrated",
+    CALIBRATED_JACCARD: "f1_example_calibrated_jaccard",
     CLOSED: "f1_example_closed",
     CALIBRATED_CLOSED: "f1_example_closed_calibrated",
     SEEN: "f1_example_seen",
@@ -81,6 +83,9 @@ FIGURES = {
     "f1_example_expected_never_empty": "example F1 of the sets of highest expected F1, never empty",
     "f1_example_calibrated": "example F1 of the sets of highest expected F1, calibrated",
     "f1_example_calibrated_never_empty": "example F1 of the sets of highest expected F1, calibrated, never empty",
+    "f1_example_calibrated_jaccard": "example F1 of the sets of highest expected Jaccard index, calibrated",
+    "f1_example_calibrated_jaccard_never_empty": "example F1 of the sets of highest expected Jaccard index, "
+    "calibrated, never empty",
     "f1_example_closed": "example F1 of closed sets, highest expected F1",
     "f1_example_closed_never_empty": "example F1 of closed sets, highest expected F1, never empty",
     "f1_example_closed_calibrated": "example F1 of closed sets, highest expected F1, calibrated",

@@ -9,7 +9,7 @@ from typing import Any
 from transformers import SchedulerType
 
 from ..adapters import LIBRARIES
-from ..decisions.targets import F1_EXAMPLE, TARGETS
+from ..decisions.targets import F1_EXAMPLE, OF_RUNS
 from ..energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
 from ..extensions.cost_augmented import PARAMETERIZATIONS
 from ..implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
@@ -53,7 +53,7 @@ CHOICES: dict[str, Any] = {
     "hypergradient_product": PRODUCTS,
     "loss_net_encoder": LOSS_NET_ENCODERS,
     "adapter_export": ADAPTER_EXPORTS,
-    "target": TARGETS,
+    "target": OF_RUNS,
     "loss_net_lr_scheduler_type": SCHEDULER_TYPES,
 }
 AT_LEAST_0 = (
@@ -204,8 +204,9 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
 
     Parameters that control the decisions that are saved with the task-net, and its card:
         decoder (`str`, optional): for label sets `fixed` (0.5), `threshold`, `thresholds`, `expected_f1`,
-            `calibrated_f1`, `seen`, `seen_f1` or, with a hierarchy, `closed_f1`, `calibrated_closed_f1`; each may end
-            in `+never_empty`, but only where it can decide for the empty set.
+            `calibrated_f1`, `seen`, `seen_f1`, for the target `jaccard` `calibrated_jaccard` or, with a hierarchy,
+            `closed_f1`, `calibrated_closed_f1`; each may end in `+never_empty`, but only where it can decide for the
+            empty set.
             For masks `fixed` or `threshold`; for tags `independent`, `constrained`, `viterbi`, `constrained_viterbi`
             or, for semantic roles, `unique_roles`.
             Default: a program chooses it at its end, or `fit_decisions` does, by cross-fitting on the validation rows.
@@ -335,7 +336,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         default=None, metadata={"help": "How the saved task-net decides; default: chosen on validation rows."}
     )
     target: str = field(
-        default=F1_EXAMPLE, metadata={"help": f"Figure by which the decoder is chosen: {', '.join(TARGETS)}."}
+        default=F1_EXAMPLE, metadata={"help": f"Figure by which the decoder is chosen: {', '.join(OF_RUNS)}."}
     )
     fold_decision: bool = field(
         default=False,

@@ -76,10 +76,11 @@ class LabelOutput(OutputKind):
         return self.reader
 
     def check_decoder(self) -> None:
+        config = SimpleNamespace(**self.config)
         if getattr(self.options, "refit", False):
-            LabelDecisions.check_name(self.options.decoder, SimpleNamespace(**self.config))
+            LabelDecisions.check_name(self.options.decoder, config, LabelDecisions.from_config(config).target)
             return
-        decisions = LabelDecisions.from_config(SimpleNamespace(**self.config))
+        decisions = LabelDecisions.from_config(config)
         if as_threshold(self.options.decoder) is None:
             decisions.named(self.options.decoder)
 
