@@ -21,7 +21,9 @@ def pages() -> dict[Path, str]:
     found = {Path("recipes", "RESULTS.md"): summary.results_md()}
     for module in (summary, labels, label_recipes, text_screens, text_views, structures, few_labels, comparisons):
         found |= {PAGES / f"{name}.md": text for name, text in module.all_pages().items()}
-    found[README] = with_tables(README, gains=f"{gains.gains(f'{PAGES.as_posix()}/')}\n\n{gains.below()}")
+    base = f"{PAGES.as_posix()}/"
+    of_gains = {"questions": gains.questions(base), "gains": f"{gains.gains(base)}\n\n{gains.how_to_read()}"}
+    found[README] = with_tables(README, **of_gains)
     found[GAINS] = with_tables(
         GAINS,
         views=text_views.in_short(),

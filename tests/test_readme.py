@@ -19,7 +19,7 @@ def marked(marker: str) -> str:
 
 
 def test_it_is_short():
-    assert len(README.splitlines()) <= 200 and len(README) <= 14_000
+    assert len(README.splitlines()) <= 150 and len(README.split()) <= 1_200
 
 
 @pytest.mark.parametrize("marker", ["ci: run", "ci: test"])
@@ -38,7 +38,7 @@ def test_every_loss_has_its_row():
 
 def test_the_table_of_gains_is_short():
     rows = re.search(r"<!-- gains -->(.*?)<!-- /gains -->", README, re.DOTALL)[1].strip().splitlines()
-    assert 3 <= len([row for row in rows if row.startswith("|")]) <= 10  # a header, a line, and eight rows
+    assert 3 <= len([row for row in rows if row.startswith("|")]) <= 7  # a header, a line, and five rows
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "recipes/RESULTS.md"])
