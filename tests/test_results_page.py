@@ -247,9 +247,9 @@ def test_recipes_are_compared_with_each_baseline_seed_by_seed(recipes, page):
 def test_gains_of_defaults_are_means_over_data_sets_by_seed(store, runs, page):
     from pages import gains, label_recipes
 
-    def put(data, loss, seed, half, calibrated):
+    def put(data, loss, seed, half, calibrated, **more):
         line = {"name": data, "loss": loss, "seed": seed, runs.AT_HALF: half, runs.CALIBRATED: calibrated}
-        store.add({("", "defaults"): [line]})
+        store.add({("", "defaults"): [line | more]})
 
     for data, seeds in {
         "genbase": 2,
@@ -264,18 +264,17 @@ def test_gains_of_defaults_are_means_over_data_sets_by_seed(store, runs, page):
             rate = "" if data in ("genbase", "seq_fun", "cal500") else "_1e-4"
             put(data, f"ce{rate}", seed, 0.1 * seed + high, 0.5 + high)
             put(data, f"default{rate}", seed, 0.9, 0.6 + 0.1 * seed + high)
-            old, new = label_recipes.HEAD_RATES["ce_1e-4"]
-            put(data, old, seed, 0.1 * seed, 0.5)
-            if data != "hoc":
-                put(data, new, seed, 0.1 * seed, 0.6)
+            linear = {} if data == "hoc" else {"test_f1_example_linear_encoder": 0.5}
+            new = label_recipes.HEAD_RATES["ce_1e-4"][1]
+            put(data, new, seed, 0.1 * seed, 0.7, test_f1_example_decided=0.6, **linear)
     # the rule was found on cal500, texts of a program count nowhere, and seq_fun has fewer seeds
     features, texts = (gains._data_sets(family) for family in ("Features", "Texts"))
     assert (features, texts) == (["genbase"], ["hoc", "go_emotions"])
     decoder, loss_net = gains._decoder("texts", texts), gains._default("texts", texts)
     page = "[defaults](docs/results/defaults.md)"
-    rate = gains._head("texts", texts).cells("docs/results/")
-    assert rate[1:] == ["texts, F1: go_emotions", "50.00 ± 0.00", "60.00 ± 0.00", "+10.00 ± 0.00", "2", page]
-    assert gains._head("texts", []).seeds() == []
+    linear = gains._linear("texts", texts).cells("docs/results/")
+    assert linear[1:] == ["texts, F1: go_emotions", "50.00 ± 0.00", "60.00 ± 0.00", "+10.00 ± 0.00", "2", page]
+    assert gains._linear("texts", []).seeds() == []
     names = "texts, F1: mean of hoc, go_emotions"
     decoded = "60.00 ± 0.00"
     assert decoder.cells("docs/results/")[1:] == [names, "25.00 ± 7.07", decoded, "+35.00 ± 7.07", "2", page]
