@@ -2,8 +2,8 @@
 with masks. This room knows no model.
 
 Dispatch of [`load_multilabel`]: nothing, `digits` or `digit_images` -> the embedded data; a folder or file with .arff
--> `mulan.py`; csv, tsv, jsonl -> `text.py`, also with names of image files; a plain name -> that folder under
-`data_dir`; tables in memory, parquet, folders of `save_to_disk` and `owner/name` on the Hub -> `given.py`.
+-> `mulan.py`; csv, tsv, jsonl -> `label_tables.py`, also with names of image files; a plain name -> that folder under
+`data_dir`; tables in memory, parquet, folders of `save_to_disk` and `owner/name` on the Hub -> `table_sources.py`.
 [`load_tags`], [`load_srl`] and [`load_trees`] do the same for tag sequences, see `tags.py` and `trees.py`, and
 [`load_masks`] for images with masks.
 """
@@ -24,16 +24,16 @@ from .common import NORMALIZE, DataError, MultiLabelData, Origins, find_data
 from .digit_images import load_digit_images
 from .digits import load_digit_groups
 from .feature_tables import reads_features
-from .given import Tables, check_one_kind, columns_of, from_hub, in_memory, is_stored, stored
 from .hierarchy import Pairs, with_hierarchy
 from .image_tables import image_column as image_column_of
 from .image_tables import table_image_column
 from .inputs.features import is_arff
+from .label_tables import holds_images, load_tables, load_text
 from .line_files import SUFFIXES
 from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
+from .table_sources import Tables, check_one_kind, columns_of, from_hub, in_memory, is_stored, stored
 from .tags import TagSequenceData, load_srl, load_tags
-from .text import holds_images, load_tables, load_text
 from .trees import load_trees
 from .unlabelled import add_label_sets, check_numbers, limit_validation, part_label_sets
 

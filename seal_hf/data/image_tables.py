@@ -17,7 +17,7 @@ from ..utils.messages import did_you_mean
 from .column_choice import TEXTS, need_column
 from .common import IMAGE, DataError
 from .image_files import IMAGE_SUFFIXES
-from .tables import STRINGS
+from .tag_tables import STRINGS
 
 USUAL = ("image", "images", "file_name", "filename", "file", "image_path", "path")  # names of the column
 FOLDER = "images"  # where files may be, beside the table that names them

@@ -19,7 +19,6 @@ from ..utils.files import visible
 from ..utils.messages import did_you_mean
 from .common import DataError, Origins, check_splits, find_data
 from .digit_masks import DIGITS, draw_digit_masks
-from .given import Tables, from_hub, in_memory, is_stored, split_of, stored
 from .hygiene import keys_of, repeat_notes
 from .image_files import mask_values, paired_files, pixels
 from .image_tables import check_files
@@ -27,6 +26,7 @@ from .inputs.stored_arrays import reason
 from .mask_reader import MaskReader, SegmentationSplit
 from .mask_values import BINARY, MaskValues, given_names, names_beside, names_on_hub
 from .stratified import complete_splits
+from .table_sources import Tables, from_hub, in_memory, is_stored, split_of, stored
 from .unlabelled import check_numbers, limit_validation, parted, pictures_without_masks
 
 EMBEDDED = {"digits": list(BINARY), "digit_classes": ["background", *DIGITS]}  # name -> names of its classes

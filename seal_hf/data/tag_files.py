@@ -12,11 +12,11 @@ import numpy as np
 from ..utils.files import visible
 from .columns import Rows, read_columns, take
 from .common import SPLITS, DataError, find_data, groups_of, random_split
-from .given import SPLIT_WORDS, from_hub, in_memory, is_stored, split_of, stored
 from .references import is_references, read_references
 from .srl import read_srl
 from .stratified import complete_splits
-from .tables import JSON, PREDICATE, json_tables, read_tables
+from .table_sources import SPLIT_WORDS, from_hub, in_memory, is_stored, split_of, stored
+from .tag_tables import JSON, PREDICATE, json_tables, read_tables
 
 COLUMN_SUFFIXES = (
     ".conll",

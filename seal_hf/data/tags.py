@@ -1,8 +1,8 @@
 """Tag sequences: load names, files, folders and Hub ids as splits of words and tags.
 
 [`load_tags`] reads: nothing or `toy_tags` -> the embedded task; else, by `tag_files.py`, .srl -> `srl.py`; a file with
-`<NEWREFERENCE>` -> `references.py`; .json, .jsonl, and what `given.py` finds (tables in memory, parquet, folders of
-`save_to_disk`, `owner/name` on the Hub) -> `tables.py`; other files -> `columns.py`; a plain name -> that folder under
+`<NEWREFERENCE>` -> `references.py`; .json, .jsonl, and what `table_sources.py` finds (tables in memory, parquet, folders of
+`save_to_disk`, `owner/name` on the Hub) -> `tag_tables.py`; other files -> `columns.py`; a plain name -> that folder under
 `data_dir`.
 """
 
@@ -24,8 +24,8 @@ from ..utils.messages import did_you_mean, few
 from .columns import ORIGINS, Rows, take
 from .common import SPLITS, DataError, Origins, check_splits, find_data
 from .hygiene import repeat_notes
-from .tables import PREDICATE
 from .tag_files import Reading, read_splits
+from .tag_tables import PREDICATE
 from .toy_tags import toy_rows
 from .unlabelled import check_numbers, limit_validation, parted, sentences_of
 

@@ -19,8 +19,8 @@ import numpy as np
 from .brackets import Tree, read_brackets
 from .columns import ORIGINS, Rows, take
 from .common import SPLITS, DataError, Origins, find_data, random_split
-from .given import split_of
 from .stratified import PARTS, VALIDATION
+from .table_sources import split_of
 from .tags import TagSequenceData, build, check_options
 from .toy_trees import toy_trees
 

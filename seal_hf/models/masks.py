@@ -12,7 +12,7 @@ from transformers import AutoModelForSemanticSegmentation, PretrainedConfig, Pre
 from transformers.models.auto import modeling_auto
 
 from ..data import SegmentationData, load_masks
-from ..data.given import loaded
+from ..data.table_sources import loaded
 from ..data.tensors.images import load_image_processor
 from ..decisions import DECISIONS
 from ..nets.fcn import FCNConfig, FCNForSemanticSegmentation, check_crops

@@ -17,7 +17,7 @@ from transformers.utils import logging
 
 from ..adapters import LIBRARIES
 from ..data import MultiLabelData, load_multilabel
-from ..data.given import loaded
+from ..data.table_sources import loaded
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.images import ImageRows, load_image_processor
 from ..data.tensors.words import saved_tokenizer

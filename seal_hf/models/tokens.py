@@ -16,7 +16,7 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cache
 
 from ..adapters import library_of
 from ..data import TagSequenceData, load_tags
-from ..data.given import loaded
+from ..data.table_sources import loaded
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.word_vectors import WordVectors
 from ..data.tensors.words import saved_tokenizer

@@ -16,10 +16,10 @@ import pyarrow as pa
 from ...utils.files import visible
 from ..column_choice import need_column
 from ..common import DataError
-from ..given import is_stored
 from ..image_files import IMAGE_SUFFIXES
 from ..image_tables import image_column, image_paths, is_image, names_images
-from ..text import table_files
+from ..label_tables import table_files
+from ..table_sources import is_stored
 from .base import Chunk
 from .tables import FIRST, DataTable, Row, Table, TextReader
 

@@ -19,10 +19,10 @@ from pyarrow import parquet
 from ..column_choice import check_header, find_text_column, need_column, text_cell, text_columns
 from ..column_labels import column_labels
 from ..common import DataError
-from ..given import SPLIT_WORDS, is_stored, stored
 from ..label_cells import is_number, label_cell
+from ..label_tables import read_label_list, table_files
 from ..line_files import SUFFIXES, read_lines
-from ..text import read_label_list, table_files
+from ..table_sources import SPLIT_WORDS, is_stored, stored
 from .base import Chunk
 
 FILES = (*SUFFIXES, ".parquet")

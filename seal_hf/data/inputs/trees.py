@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from ..common import DataError
-from ..given import is_stored, split_of
+from ..table_sources import is_stored, split_of
 from ..trees import TREE_FILES, TreeFile, tree_files
 from .base import Chunk
 from .words import Sentence

@@ -26,13 +26,13 @@ from ...structures.tag_schemes import convert, scheme_of, scheme_of_model
 from ...utils.messages import did_you_mean, few
 from ..columns import ColumnFile, lines_of
 from ..common import DataError
-from ..given import is_stored
+from ..label_tables import table_files
 from ..line_files import json_row
 from ..references import MARK, is_references
 from ..srl import FIRST_ROLE, FRAME, POS, WORD, role_sentences
-from ..tables import USUAL
+from ..table_sources import is_stored
 from ..tag_files import split_files
-from ..text import table_files
+from ..tag_tables import USUAL
 from .base import Chunk
 from .raw_text import split_words
 from .tables import FILES, chosen_split, open_table

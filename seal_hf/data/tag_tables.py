@@ -18,8 +18,8 @@ from datasets import Dataset
 from ..utils.messages import did_you_mean
 from .columns import ORIGINS, Rows, lines_of
 from .common import SPLITS, DataError, Origins, id_column
-from .given import Tables, class_names
 from .line_files import json_row
+from .table_sources import Tables, class_names
 
 JSON = (".json", ".jsonl")
 STRINGS = ("string", "large_string")

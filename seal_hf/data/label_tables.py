@@ -20,13 +20,13 @@ from .column_choice import FEATURES, LABELS, Chosen, Columns, Rows, choose, need
 from .column_labels import column_labels
 from .common import DataError, MultiLabelData, Origins, feature_data, id_column, label_data
 from .feature_tables import feature_names, feature_rows, has_features
-from .given import SPLIT_WORDS, Tables, class_names
 from .hygiene import name_notes, separator_notes, single_label_notes
 from .image_tables import LOOKED_AT, image_column, is_image, named_images, stored_images
 from .label_cells import guess_format, label_cell, label_matrix, place_of
 from .line_files import SUFFIXES, not_utf8, read_lines
 from .sample_weights import read_weights, with_mean_1
 from .stratified import complete_splits
+from .table_sources import SPLIT_WORDS, Tables, class_names
 
 BARE = ("", " If there are no labels, leave this split out: seal-hf predict reads it.")  # if it is the test split
 
