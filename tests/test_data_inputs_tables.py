@@ -12,9 +12,10 @@ from pyarrow import parquet
 
 from seal_hf.data import DataError, load_multilabel
 from seal_hf.data.inputs.features import ArffReader, FeatureTable, find_arff
-from seal_hf.data.inputs.tables import TextReader, open_table, text_column_of
+from seal_hf.data.inputs.tables import TextReader, text_column_of
 from seal_hf.data.inputs.writers import table_writer
 from seal_hf.data.label_cells import cell_writer, gold_labels, label_cell
+from seal_hf.data.row_tables import open_table
 
 TEXTS = [
     "plain",
@@ -169,7 +170,7 @@ def test_a_tsv_without_header_beside_a_list_of_labels(tmp_path):
     [
         ("no.csv", {}, ["no.csv: no such file or folder, and not a Hub id"]),
         ("./a/b", {}, ["./a/b: no such file"]),
-        ("new.xlsx", {}, ["'.xlsx'", ".csv, .tsv, .jsonl, .parquet"]),
+        ("new.xlsx", {}, ["'.xlsx'", ".csv, .tsv, .jsonl, .json, .parquet"]),
         ("new.csv", {"split": "test"}, ["`split` is 'test'", "is one file"]),
         ("new.parquet", {}, ["new.parquet: not readable as parquet"]),
         ("empty.csv", {}, ["empty.csv is empty"]),
@@ -211,7 +212,7 @@ def test_the_column_of_the_texts_is_named_or_told(tmp_path):
         (["id", "sentence"], ["17", "t"], "sentences", ["no column 'sentences'", "Did you mean 'sentence'", "--text_"]),
         (["title", "body"], ["t", "u"], None, ["2 columns of text: title, body", "--text_column"]),
         (["id"], ["17"], None, ["no column of text among id", "--text_column"]),
-        (["id", "sentence"], ["17", "t"], "id", ["the column 'id' holds numbers (17, ...)", "rather ids"]),
+        (["id", "sentence"], ["17", "t"], "id", ["the column 'id' holds numbers (17, ...)", "no texts"]),
         (["text"], ["1.5"], None, ["the column 'text' holds numbers (1.5, ...)", "--text_column"]),
     ],
 )
@@ -516,7 +517,7 @@ def test_features_of_a_table(tmp_path, suffix):
     path = write_plainly(tmp_path / f"new{suffix}", [{"id": str(i), "features": v} for i, v in enumerate(values)])
     chunks = list(FeatureTable(open_table(str(path)), 3).chunks(4))
     np.testing.assert_array_equal(np.concatenate([chunk.inputs for chunk in chunks]), x)
-    with pytest.raises(DataError, match=r"'features' is .*; the model reads a list of 4 finite numbers"):
+    with pytest.raises(DataError, match=r"'features' is .*; expected a list of 4 finite numbers"):
         list(FeatureTable(open_table(str(path)), 4).chunks(4))
     with pytest.raises(DataError, match="no column 'features', where this model reads 3 numbers"):
         FeatureTable(open_table(str(write_plainly(tmp_path / "other.csv", [{"text": "a"}]))), 3)

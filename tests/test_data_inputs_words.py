@@ -199,7 +199,8 @@ GOLD, SRL, FEATURES = Needs(tags=TAGS), Needs(predicate=True), Needs(["pos"])
         ("a.txt", "\n \n", Needs(), {}, "a.txt: no sentence"),
         ("a.conll", "", Needs(), {}, "a.conll: no sentence"),
         ("a.jsonl", "\n", Needs(), {}, "a.jsonl: no sentence"),
-        ("a.json", "x", Needs(), {}, "files of type .json are not read here. Give columns"),
+        ("a.json", "x", Needs(), {}, "a.json: expected an array of objects"),
+        ("a.npz", "x", Needs(), {}, "files of type .npz are not read here. Give columns"),
         ("a.csv", "sentence,id\nhi,1\n", Needs(), {}, "line 2: the row has the fields sentence, id; expected words"),
         ("a.csv", 'text\n""\n', Needs(), {}, "a.csv: no sentence. Give at least one"),
         (

@@ -37,9 +37,12 @@ def write(folder, **files):
             "\n\ntext;labels\na;joy\n",
             r"by semicolons. Save it with commas, as pandas.read_csv\(FILE, sep=';'",
         ),
-        ("a.csv", "text,labels\na,['joy' 'fear']\nb,['joy']\n", "no commas, as a NumPy array in text. Write lists"),
-        ("a.csv", "text,labels\na,\"{'joy': 1, 'fear': 0}\"\n", "is a mapping. Give a list, or a column per label"),
-        ("a.csv", 'features,labels\n"[1, 2]",joy\n', "its column 'features' would be read as texts"),
+        (
+            "a.csv",
+            "text,labels\na,[0 0 ... 0 1]\nb,[0]\n",
+            "begins like a list but is not one. NumPy left out the middle",
+        ),
+        ("a.csv", "text,labels\na,\"{'joy': 0.7, 'fear': 0}\"\n", "is a mapping with 0.7 for 'joy'; expected 0 or 1"),
         ("a.jsonl", "{}\n" + json.dumps({"text": "a", "labels": ["joy"]}), "line 1: not a JSON object: not an object"),
         ("a.jsonl", '{"text": "a", "labels": ["x"], "labels": ["y"]}', "a field occurs twice among text, labels, lab"),
     ],
@@ -183,9 +186,11 @@ def test_rules_are_named_by_what_they_may_be(tmp_path):
             MaskRuleReward(read_rules(tmp_path / "a.yaml"))
 
 
-def test_tags_that_are_read_by_themselves_by_mistake_are_refused(tmp_path):
+def test_tags_in_another_spelling_are_read_and_in_two_spellings_refused(tmp_path):
     for prefix in ("b-", "B_", "B–"):
         (tmp_path / "a.conll").write_text(f"a {prefix}x\nb O\n\n" * 20, encoding="utf-8")
+        assert load_tags(str(tmp_path / "a.conll")).label_names == ["O", "B-x"]
+        (tmp_path / "a.conll").write_text(f"a {prefix}x\nb B:y\nc O\n\n" * 20, encoding="utf-8")
         with pytest.raises(DataError, match="tags look like B-X and I-X, but are written otherwise"):
             load_tags(str(tmp_path / "a.conll"))
         assert load_tags(str(tmp_path / "a.conll"), scheme="plain").scheme == "plain"

@@ -275,17 +275,13 @@ def test_sentences_of_a_jsonl_file_stand_in_their_lines(tmp_path):
     assert len(ids) == 20
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "json", "parquet", "hub"])
+@pytest.mark.parametrize("kind", ["parquet", "hub"])
 def test_sentences_of_other_tables_have_rows(tmp_path, monkeypatch, kind):
     table, path = datasets.Dataset.from_list(TABLE), tmp_path / f"train.{kind}"
     if kind == "hub":
         monkeypatch.setattr("datasets.load_dataset", lambda *_: {"train": table, "dev": table.select(range(9))})
-    elif kind == "parquet":
+    else:
         table.to_parquet(str(path))
-    else:  # a .jsonl file whose objects take several lines
-        path.write_text(json.dumps(TABLE, indent=1) if kind == "json" else "\n".join(json.dumps(row) for row in TABLE))
-    if kind == "jsonl":
-        path.write_text(path.read_text().replace("}\n{", "}{"))
     data = load_tags("owner/name" if kind == "hub" else str(path), max_train_rows=9)
     for split, (origins, rows) in origins_of(data).items():
         for i, words in enumerate(rows["words"]):
@@ -293,6 +289,17 @@ def test_sentences_of_other_tables_have_rows(tmp_path, monkeypatch, kind):
             assert TABLE[number]["tokens"] == words
             source = f"owner/name, {'dev' if split == 'validation' else split} split" if kind == "hub" else str(path)
             assert origins.of(i) == {"source": source, "row": number, "id": f"s{number}"}
+
+
+def test_sentences_of_an_array_have_the_lines_of_their_objects(tmp_path):
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps(TABLE, indent=1))
+    lines = path.read_text().split("\n")
+    for origins, rows in origins_of(load_tags(str(path))).values():
+        for i, words in enumerate(rows["words"]):
+            place = origins.of(i)
+            assert lines[place["line"] - 1] == " {" and f'"{place["id"]}"' in lines[place["line"]]
+            assert TABLE[int(place["id"][1:])]["tokens"] == words
 
 
 # Images

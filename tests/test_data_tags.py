@@ -197,7 +197,7 @@ def test_files_that_name_no_split(tmp_path):
     (tmp_path / "7.txt").write_text("")
     data = load_tags(folder(tmp_path, train=SENTENCE, latest=SENTENCE * 2))
     assert data.test is None and {name: len(table) for name, table in data.extra_tests.items()} == {"latest.conll": 2}
-    assert sum("name contains no split" in note for note in data.notes) == 2
+    assert sum("name contains no split" in note for note in data.notes) == 1  # labels.txt names ids
 
 
 def test_numbers_as_tags_are_in_their_order(tmp_path):
@@ -229,7 +229,7 @@ def test_a_folder_without_a_validation_file_gives_a_tenth_of_train(tmp_path):
     [
         ({"train": "a\tO\nb\n"}, {}, r"train.conll, line 2: 'b' has 1 columns, expected 2 as in line 1"),
         ({"train": "a\tO\n\nb\tO\tO\n"}, {}, r"line 3: .* has 3 columns"),
-        ({"train": "a\tO\nb\t \n"}, {}, r"line 2: .* and a tag in column 1"),
+        ({"train": "a\tO\nb\t \n"}, {}, r"line 2: .* has no tag in column 1. Write O"),
         (
             {"train": "(S (NP (DT the) (NN cat)))\n(S (NN dogs))\n"},
             {},
@@ -251,9 +251,9 @@ def test_a_folder_without_a_validation_file_gives_a_tenth_of_train(tmp_path):
             "these are not: LOC. The first is 'LOC' of 'x', in sentence 2 of train",
         ),
         (
-            {"train": "word\ttag\n" + SENTENCE},
+            {"train": "palabra\tetiqueta\n" + SENTENCE},
             {},
-            "of 'word', in sentence 1 of train. If that is a line of headers",
+            "of 'palabra', in sentence 1 of train. If that is a line of headers",
         ),
         ({"train": SENTENCE}, {"max_train_rows": 0}, "`max_train_rows` is 0"),
         ({"train": SENTENCE}, {"train_subset": "last"}, "`train_subset` is 'last'"),

@@ -185,12 +185,11 @@ def test_a_tsv_without_header_is_read_with_labels_txt_alone(tmp_path):
 
 
 def test_columns_are_found_or_named(tmp_path):
-    rows = [(str(i), f"t{i}", "a b" if i % 2 else "c d") for i in range(10)]
+    rows = [(str(i), f"a text {i}", "a b" if i % 2 else "c d") for i in range(10)]
     path = write(tmp_path, d_csv=table(["id", "comment", "topics"], rows)) / "d.csv"
     expected = {text: {topic} for _, text, topic in rows}
     assert dict(rows_of(load_multilabel(str(path), label_column="topics"))) == expected  # numbers are no text
-    named = load_multilabel(str(path), label_column="topics", text_column="id")
-    assert dict(rows_of(named)) == {number: {topic} for number, _, topic in rows}
+    assert "the column 'id' holds numbers (0, 1, 2, ...)" in error_of(path, label_column="topics", text_column="id")
 
 
 # Errors. A single file needs only be wrong in its first rows: the whole file is read before it is split.
@@ -205,7 +204,6 @@ NOT_BINARY = [("a", "1,0,0"), ("b", "0,0,2")] * 10
         ("d.csv", table(["text", "lables"], OK), {}, ["no column 'labels'", "Did you mean 'lables'?", "--label_"]),
         ("d.csv", labelled(OK), {"text_column": "txt"}, ["no column 'txt'", "Did you mean 'text'?", "--text_column"]),
         ("d.csv", table(["title", "body", "labels"], [("a", "b", "0")]), {}, ["2 columns of text: title, body"]),
-        ("d.csv", table(["n", "labels"], [("1", "0")] * 10), {}, ["no column of text among n, labels", "--text_"]),
         ("d.csv", table(["text", "text"], OK), {}, ["two columns have the same name", "text, text"]),
         ("d.csv", "text,labels\na,0\nb\n", {}, ["d.csv, line 3", "1 values, expected 2 (text, labels)"]),
         ("d.csv", "text,labels\na,0\nb,1,2\n", {}, ["d.csv, line 3", "3 values, expected 2"]),
@@ -233,8 +231,6 @@ NOT_BINARY = [("a", "1,0,0"), ("b", "0,0,2")] * 10
         ("d.csv", labelled([("a", "1,0,0.5")] * 10), {}, ["line 2", "0 or 1", "'0.5'"]),
         ("d.csv", labelled([("a", "x,0")] * 10), {"label_format": "multi_hot"}, ["line 2", "0 or 1", "'x'"]),
         ("d.csv", labelled([("a", "[0, 1")] * 10), {}, ["line 2", "'[0, 1'", "not one"]),
-        ("d.csv", labelled([*OK, ("v", "3 17 25")]), {}, ["d.csv, line 22", "'3 17 25'", "comma, semicolon or bar"]),
-        ("d.csv", labelled([("a", "0 1 0")] * 10), {"label_format": "multi_hot"}, ["line 2", "'0 1 0'", "comma, "]),
         ("d.csv", labelled([("a", "")] * 10), {}, ["no row has a label", "--label_column"]),
         ("d.csv", labelled(OK), {"label_format": "idx"}, ["'idx'", "auto, ids, names, multi_hot"]),
         ("d.csv", labelled(OK[:3]), {}, ["validation split is empty", "'validation': 0"]),

@@ -15,24 +15,19 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-import datasets
-
 from .arguments import DataArguments, MaskDataArguments, TagDataArguments
 from .brackets import tags_to_tree
 from .column_choice import Columns
 from .common import NORMALIZE, DataError, MultiLabelData, Origins, find_data
 from .digit_images import load_digit_images
 from .digits import load_digit_groups
-from .feature_tables import reads_features
 from .hierarchy import Pairs, with_hierarchy
-from .image_tables import image_column as image_column_of
-from .image_tables import table_image_column
 from .inputs.features import is_arff
-from .label_tables import holds_images, load_tables, load_text
+from .label_tables import load_read, read_files, read_tables
 from .line_files import SUFFIXES
 from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
-from .table_sources import Tables, check_one_kind, columns_of, from_hub, in_memory, is_stored, stored
+from .table_sources import Tables, check_one_kind, first_rows, from_hub, in_memory, is_stored, stored
 from .tags import TagSequenceData, load_srl, load_tags
 from .trees import load_trees
 from .unlabelled import add_label_sets, check_numbers, limit_validation, part_label_sets
@@ -70,6 +65,7 @@ def load_multilabel(
     label_column: str | None = None,
     label_columns: str | Sequence[str] | None = None,
     label_format: str = "auto",
+    label_separator: str | None = None,
     keep_id: bool = False,
     keep_root: bool = False,
     hierarchy: str | PathLike[str] | Pairs | None = None,
@@ -86,12 +82,14 @@ def load_multilabel(
     data, are in `notes`.
 
     Args:
-        dataset: `digits` (default) or `digit_images`; a path: an ARFF, csv, tsv, jsonl or parquet file, a folder with
-            one such file per split, or a folder of `save_to_disk`; a name under `data_dir`; `owner/name` on the Hub; or
+        dataset: `digits` (default) or `digit_images`; a path: an ARFF, csv, tsv, jsonl, json or parquet file, a folder
+            with one such file per split, or a folder of `save_to_disk`; a name under `data_dir`; `owner/name` on the
+            Hub; or
             a table in memory: a `datasets.Dataset` or `DatasetDict`, a pandas frame, or a mapping of split names to
-            these. ARFF holds features. A table without a column of texts (`text_column`, `text` or `sentence`) holds
-            features if it has a column `features`, whose rows are lists of numbers of the same length; and images if it
-            has a column of images, or of names of image files. All other data are texts.
+            these. ARFF holds features. A table without a column of texts (`text_column`, `text`, `sentence`, or strings
+            that are no ids, dates or few repeated words) holds features: a column `features`, whose rows are lists of
+            numbers of the same length, or all columns of numbers beside the labels. It holds images if it has a column
+            of images, or of names of image files. All other data are texts.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
         normalize: normalisation of features, fitted on train: `auto` (default: standard, but columns of 0 and 1 stay),
             `standard`, `minmax`, `none`.
@@ -99,13 +97,17 @@ def load_multilabel(
         image_column: column of images, or of names of files, which are relative to the table's folder or to `images` in
             it; default: the only one, or the first of `image`, `images`, `file_name`, `filename`, `file`, `image_path`,
             `path`.
-        label_column: column of label sets: a list, a JSON list, or values separated by comma, semicolon or bar; a
-            single value is a set of one. Default: `labels`, `label`, or the only column of classes.
-        label_columns: columns of 0 and 1, one per label: names, or a text `a,b,c`; or `all_but text,id`, which names
-            the columns that are not labels. Default, without a column of label sets: all columns beside the texts, if
-            they are at least two and hold only 0 and 1.
+        label_column: column of label sets: a list, a JSON list, a mapping of names to 0 and 1, a vector such as 01100
+            or `[0 1 1]`, or values separated by a mark; a single value is a set of one. Default: `labels`, `label`,
+            `cats`, or the only column of classes.
+        label_columns: columns of 0 and 1, or yes and no, or x and nothing, one per label: names, or a text `a,b,c`; or
+            `all_but text,id`, which names the columns that are not labels. Default, without a column of label sets: all
+            columns beside the texts, if they are at least two and hold only such values.
         label_format: format of `label_column`: `ids` (numbers into `labels.txt`, or 0-based), `names`, `multi_hot`;
-            `auto`: see [`label_matrix`]; classes of a `datasets` feature are ids.
+            `auto`: see [`label_matrix`]; classes of a `datasets` feature are ids. Names of ids are also read from
+            `classes.txt`, `id2label.json`, `label2id.json` or `labels.json` beside the table.
+        label_separator: the mark between labels of a cell, or `none`: each cell is one name. Default: the first of
+            comma, semicolon or bar in a cell, or a mark that joins labels which stand alone in other cells.
         keep_id: keep an identifier attribute of an ARFF file.
         keep_root: keep the root of the class hierarchy of Clus ARFF files as a label, which every row has.
         hierarchy: hierarchy of the labels, a forest or a graph without cycles: a .csv or .tsv file, with child and
@@ -126,7 +128,9 @@ def load_multilabel(
     if normalize is not None and normalize not in NORMALIZE:
         raise DataError(f"`normalize` is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
     common: dict[str, Any] = {"max_train_rows": max_train_rows, "seed": seed}
-    columns = Columns(text_column, label_column, label_columns, label_format, sample_weight, image_column)
+    columns = Columns(
+        text_column, label_column, label_columns, label_format, sample_weight, image_column, label_separator
+    )
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
     name = "digits" if dataset is None else dataset if isinstance(dataset, str) else "the table"
     embedded = isinstance(dataset, str | None) and name in EMBEDDED
@@ -136,24 +140,26 @@ def load_multilabel(
         check_one_kind(path, ".arff")
     if keep_root and not arff:
         raise DataError(f"`keep_root` is set, but {name} is not Clus ARFF with a class hierarchy. Leave it out.")
-    tables = None if arff or embedded else _tables(dataset, path)
-    kind, images = _kind(EMBEDDED[name] if embedded else path, tables, columns)
+    reads = not arff and not embedded
+    tables = _tables(dataset, path) if reads else None
+    kind, read = EMBEDDED.get(name, "features"), None
+    if reads:
+        read = read_files(path, columns) if tables is None else read_tables(tables, columns)  # type: ignore[arg-type]
+        inputs = read.inputs(columns)
+        kind = inputs.kind
     options = {**columns._replace(sample_weight=None)._asdict(), "normalize": normalize, "keep_id": keep_id}
     _check_kind(name, kind, arff, embedded, options)
     scaling = normalize or "auto"
     if embedded and sample_weight is not None:
         raise DataError(f"`sample_weight` names a column, but {name} is embedded and has fixed columns. Leave it out.")
-    if tables is not None:
-        data = load_tables(tables, columns, scaling if kind == "features" else None, images, **common)
+    if read is not None:
+        data = load_read(read, inputs, columns, scaling, **common)
     elif embedded:
         data = load_digit_groups(scaling, **common) if kind == "features" else load_digit_images(**common)
-    elif arff:
+    else:
         assert path is not None
         own: dict[str, Any] = {"keep_id": keep_id, "keep_root": keep_root, "sample_weight": sample_weight}
         data = load_arff_folder(path, normalize=scaling, **own, **common)
-    else:
-        assert path is not None
-        data = load_text(path, columns, **common)
     data = data if hierarchy is None else with_hierarchy(data, hierarchy)
     limit_validation(data, max_validation_rows, seed)
     if num_labelled is not None:
@@ -170,28 +176,6 @@ def _tables(dataset: Any, path: Path | None) -> Tables | None:
     if path is None:
         return from_hub(dataset)
     return stored(path) if is_stored(path) else None
-
-
-def _kind(where: str | Path | None, tables: Tables | None, columns: Columns) -> tuple[str, str | None]:
-    """The kind of data, `features`, `text` or `images`, and the column of images of tables.
-
-    Args:
-        where: the kind of embedded data; the path of ARFF, or of files of lines; only their first rows are read.
-        tables: all other data.
-    """
-    text, image = columns.text_column, columns.image_column
-    if tables is not None:
-        table = next(iter(tables.splits.values()))
-        if image is None and reads_features(table.features.arrow_schema, text):
-            return "features", None
-        found = table_image_column(table, image, text)
-        return "text" if found is None else "images", found
-    if isinstance(where, str):
-        return where, None
-    assert where is not None, "what is no path is embedded or has tables"
-    if is_arff(where):
-        return "features", None
-    return "images" if holds_images(where, image, text) else "text", None
 
 
 def _check_kind(name: str, kind: str, arff: bool, embedded: bool, given: dict[str, Any]) -> None:
@@ -215,23 +199,29 @@ def _check_kind(name: str, kind: str, arff: bool, embedded: bool, given: dict[st
 
 
 def kind_of(
-    dataset: str | None, data_dir: str | None = None, text_column: str | None = None, image_column: str | None = None
+    dataset: str | None,
+    data_dir: str | None = None,
+    text_column: str | None = None,
+    image_column: str | None = None,
+    label_column: str | None = None,
+    label_columns: str | Sequence[str] | None = None,
+    sample_weight: str | None = None,
 ) -> str:
-    """`features`, `text` or `images`, judged by the names of files and columns, and by the first rows of files of
-    lines. A Hub id counts as texts, unless `image_column` is given."""
+    """`features`, `text` or `images`, as [`load_multilabel`] tells them by the first rows. A Hub id counts as texts,
+    unless `image_column` is given."""
     if dataset is None or dataset in EMBEDDED:
         return EMBEDDED[dataset or "digits"]
     path = _find(dataset, data_dir)
     if path is None:
         return "text" if image_column is None else "images"
-    columns = Columns(text_column, image_column=image_column)
-    if is_arff(path) or not is_stored(path):
-        return _kind(path, None, columns)[0]
-    schema = columns_of(path)
-    if image_column is None and reads_features(schema, text_column):
+    if is_arff(path):
         return "features"
-    features = datasets.Features.from_arrow_schema(schema)
-    return "text" if image_column_of(features, {}, image_column, text_column) is None else "images"
+    columns = Columns(text_column, label_column, label_columns, "auto", sample_weight, image_column)
+    try:
+        read = read_tables(first_rows(path), columns) if is_stored(path) else read_files(path, columns, head=True)
+        return read.inputs(columns).kind
+    except DataError:  # told again when the data is loaded
+        return "text" if image_column is None else "images"
 
 
 def _find(dataset: Any, data_dir: str | None) -> Path | None:

@@ -35,7 +35,8 @@ class Table:
         hierarchy: all class paths that the header of a Clus file declares.
         identifiers: names of the attributes that were dropped, or kept as an index, as identifiers.
         ids: (N,) values of the first identifier; None without identifiers.
-        repeated: as in [`ArffFile`].
+        repeated, meka_labels: as in [`ArffFile`].
+        attributes: the names of all attributes.
     """
 
     values: np.ndarray
@@ -45,6 +46,8 @@ class Table:
     identifiers: list[str]
     ids: np.ndarray | None
     repeated: list[str]
+    meka_labels: int | None = None
+    attributes: Sequence[str] = ()
 
 
 class ArffFile:
@@ -56,6 +59,8 @@ class ArffFile:
         kinds: for each attribute, `NUMERIC`, `REAL`, `INTEGER`, `STRING`, or the list of a nominal's values.
         class_index: index of Clus' `class hierarchical` attribute, whose kind is `STRING`; None in other files.
         hierarchy: all class paths that the header of a Clus file declares.
+        meka_labels: the number of labels that MEKA's `-C` in the relation gives: of the first attributes, or, below 0,
+            of the last ones; None without it.
         repeated: names that several attributes share; in `names`, all but the first end in a number.
 
     Raises:
@@ -73,7 +78,10 @@ class ArffFile:
         self.hierarchy = [node.strip() for node in clus.group(3).split(",")] if clus else []
         self.class_index = self.names.index(unescape(clus.group(2))) if clus else None
         self._plain_header = [*HIERARCHICAL.sub(r"\1 string", header).split("\n"), "@data"]
-        self.kinds = [kind for _, kind in self._parsed((), sparse=False)["attributes"]]
+        parsed = self._parsed((), sparse=False)
+        self.kinds = [kind for _, kind in parsed["attributes"]]
+        found = re.search(r"-C\s+(-?[0-9]+)", parsed["relation"])
+        self.meka_labels = int(found[1]) if found else None
 
     def __iter__(self) -> Iterator[tuple[int, list[Any]]]:
         """The line of each row, counted from 1, and its values, None for a missing one. Values that a sparse row leaves
@@ -174,7 +182,7 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
     join_binary = file.class_index is None
     values, out_names, found = numbers(path, len(rows), names, kinds, columns, keep_id, identifiers, join_binary)
     ids = id_column(columns[names.index(found[0])]) if found else None
-    return Table(values, out_names, paths, file.hierarchy, found, ids, file.repeated)
+    return Table(values, out_names, paths, file.hierarchy, found, ids, file.repeated, file.meka_labels, file.names)
 
 
 def unescape(name: str) -> str:

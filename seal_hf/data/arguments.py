@@ -28,9 +28,13 @@ class DataArguments:
     )
     label_column: str | None = field(default=None, metadata={"help": "Column of the label sets; default: found."})
     label_columns: list[str] | None = field(
-        default=None, metadata={"help": "Columns of 0 and 1, one per label: a,b,c or all_but text,id; default: found."}
+        default=None,
+        metadata={"help": "Columns of 0 and 1 or yes and no, one per label: a,b,c or all_but text,id; default: found."},
     )
     label_format: str = field(default="auto", metadata={"help": "auto, ids, names or multi_hot."})
+    label_separator: str | None = field(
+        default=None, metadata={"help": "The mark between labels of a cell, or none; default: found."}
+    )
     keep_id: bool = field(default=False, metadata={"help": "Keep an identifier attribute as an integer feature."})
     keep_root: bool = field(default=False, metadata={"help": "Keep the root of a class hierarchy as a label."})
     sample_weight: str | None = field(default=None, metadata={"help": "Column of the weights of training rows."})
@@ -51,7 +55,9 @@ class TagDataArguments:
         default=None, metadata={"help": "Name, folder, file or Hub id; default: an embedded synthetic task."}
     )
     data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
-    scheme: str = field(default="auto", metadata={"help": "Tags in this scheme: auto (as found), bio, bioes or plain."})
+    scheme: str = field(
+        default="auto", metadata={"help": "Tags in this scheme: auto (as found), bio, bioes, io or plain."}
+    )
     word_column: str = field(default="0", metadata={"help": "Column of the words: its number, or its name on the Hub."})
     tag_column: str = field(default="-1", metadata={"help": "Column of the tags: number (-1: last), or Hub name."})
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on this many rows only."})

@@ -1,4 +1,4 @@
-"""Choose the columns of a table that hold texts and labels."""
+"""Choose the columns of a table that hold texts, features or images, and labels."""
 
 from __future__ import annotations
 
@@ -7,13 +7,27 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..utils.messages import did_you_mean, few
-from .column_labels import asked_columns, is_all_but, is_zero_one
+from .column_labels import ALL_BUT, asked_columns, is_all_but
+from .column_values import (
+    UNKNOWN,
+    are_numbers,
+    are_texts,
+    is_index,
+    is_number,
+    is_yes_no,
+    is_zero_one,
+    kind_of_strings,
+    shown_values,
+    suffixes,
+)
 from .common import IMAGE, DataError
 from .hygiene import looks_like_data
-from .label_cells import is_number, valid_text
+from .image_files import IMAGE_SUFFIXES
+from .label_cells import valid_text
 
 Rows = dict[str, Any]  # lists of N values by column; features are an array (N, F)
 TEXTS, LABELS = ("text", "sentence"), ("labels", "label")  # usual names of these columns
+SETS = ("cats", "accept")  # of spaCy and Prodigy: names of columns of label sets, if they hold mappings or lists
 FEATURES = "features"
 IDENTIFIERS = ("id", "idx", "")  # columns that are neither
 INDEXES = ("", "Unnamed: 0", "__index_level_0__")  # pandas' names for the index of a frame
@@ -28,25 +42,100 @@ class Columns(NamedTuple):
     label_format: str = "auto"
     sample_weight: str | None = None
     image_column: str | None = None
+    label_separator: str | None = None
 
 
 class Chosen(NamedTuple):
     """The chosen columns.
 
     Attributes:
-        text: the column of texts, of features or of images.
+        inputs: the column of texts or of images, two columns of pairs of texts, the column of lists of features, or the
+            columns of numbers that are features.
         labels: the column of label sets; None: each label has a column.
         each: the columns of 0 and 1, one per label.
         note: tells what was chosen for the user, or is empty.
     """
 
-    text: str
+    inputs: list[str]
     labels: str | None
     each: list[str]
     note: str
 
 
-def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str, inputs: str = "texts") -> Chosen:
+class Inputs(NamedTuple):
+    """What the inputs of a table are.
+
+    Attributes:
+        kind: `text`, `features` or `images`.
+        columns: the column of images or of lists of features, or the columns of numbers that are features; empty for
+            texts, whose column [`choose`] finds.
+    """
+
+    kind: str
+    columns: list[str]
+
+
+def inputs_of(
+    asked: Columns, rows: Mapping[str, Sequence[Any]], classes: Collection[str], lists: bool, image: str | None
+) -> Inputs:
+    """Tell what the inputs are, by the first rows.
+
+    Texts are a column that is asked for, one with a usual name, or one whose strings may be texts. Features are a
+    column `features` of lists; without texts, they are the columns of numbers beside the labels.
+
+    Args:
+        asked: the user's choice.
+        rows: column -> first values.
+        classes: columns whose values are known to be classes.
+        lists: True if a column `features` holds lists of numbers.
+        image: the column of images, if there is one.
+    """
+    if image is not None:
+        return Inputs("images", [image])
+    if asked.text_column is not None or any(name in rows for name in TEXTS):
+        return Inputs("text", [])
+    if lists:
+        return Inputs("features", [FEATURES])
+    labels, each = _labels_asked(asked, rows, classes)
+    taken = {labels, *each, asked.sample_weight, *INDEXES}
+    others = [name for name in rows if name not in taken]
+    if any(are_texts(rows[name]) for name in others):
+        return Inputs("text", [])
+    numbers = [name for name in others if are_numbers(rows[name]) and not is_index(name, rows[name])]
+    if labels is None and not each:
+        each = _block_of_labels(numbers, rows)
+        numbers = [name for name in numbers if name not in each] if each else []
+    return Inputs("features", numbers) if numbers else Inputs("text", [])
+
+
+def usual_labels(rows: Mapping[str, Sequence[Any]]) -> str | None:
+    """The column of label sets with a usual name; None without one."""
+    sets = (name for name in SETS if name in rows and any(isinstance(value, (list, dict)) for value in rows[name][:1]))
+    return next((name for name in LABELS if name in rows), next(sets, None))
+
+
+def _labels_asked(asked: Columns, rows: Mapping[str, Any], classes: Collection[str]) -> tuple[str | None, list[str]]:
+    """The column of label sets, and the columns of labels, that are asked for or have usual names."""
+    if asked.label_columns is not None:
+        words = _words(asked.label_columns)
+        if is_all_but(words):
+            words = [words[0].removeprefix(ALL_BUT).strip(), *words[1:]]
+            named = {name.strip() for word in words for name in ([word] if word in rows else word.split(","))}
+            return None, [name for name in rows if name not in named]
+        return None, [name.strip() for word in words for name in ([word] if word in rows else word.split(","))]
+    labels = asked.label_column or usual_labels(rows)
+    return (next(iter(classes)) if labels is None and len(classes) == 1 else labels), []
+
+
+def _block_of_labels(numbers: Sequence[str], rows: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The columns of 0 and 1 alone, if they are several beside others, and all first or all last, as scikit-learn's
+    users write label sets beside features."""
+    binary = [name for name in numbers if is_zero_one(rows[name])]
+    ends = numbers[: len(binary)], numbers[len(numbers) - len(binary) :]
+    return binary if 1 < len(binary) < len(numbers) and binary in ends else []
+
+
+def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str, inputs: Inputs) -> Chosen:
     """The columns that are asked for, else those with the usual names, else the only possible ones.
 
     Args:
@@ -54,65 +143,111 @@ def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str, in
         rows: column -> values, of one split.
         classes: columns whose values are known to be classes.
         source: for messages.
-        inputs: what the column of texts holds, for the note.
+        inputs: what the inputs are.
 
     Raises:
         DataError: a column is missing, or ambiguous.
     """
     if asked.label_columns is not None:
         return _each_label(asked, rows, source, inputs)
-    labels = asked.label_column or next((name for name in LABELS if name in rows), None)
+    labels = asked.label_column or usual_labels(rows)
     if labels is None and len(classes) == 1:
         (labels,) = classes
     if labels is None:
         return _found_zero_one(asked, rows, source, inputs)
     need_column(labels, rows, "label_column", source)
-    text = asked.text_column or find_text_column(rows, (labels,), source)
-    if labels in text_columns(text, rows):
+    if labels not in (*classes, *LABELS) and is_yes_no(_hashable(rows[labels])):
+        shown = few(sorted({str(value) for value in rows[labels] if value not in UNKNOWN}))
+        raise DataError(
+            f"{source}: the column {labels!r} holds {shown} alone, which says whether a row has one label. Name the "
+            f"columns that are labels: --label_columns {labels},..., or all_but those that are none."
+        )
+    text = inputs.columns or text_columns(asked.text_column or find_text_column(rows, (labels,), source), rows)
+    if labels in text:
         raise DataError(f"{source}: the column {labels!r} would be both the input and the labels. Name another one.")
-    usual = text in ("text", FEATURES, IMAGE) and labels == "labels"
+    usual = text in (["text"], [FEATURES], [IMAGE]) and labels == "labels"
     said = (asked.text_column or asked.image_column) is not None and asked.label_column is not None
-    return Chosen(text, labels, [], "" if usual or said else f"{inputs}: column {text!r}; labels: column {labels!r}.")
+    chosen = "" if usual or said else f"{_inputs_in_words(inputs, text)}; labels: column {labels!r}"
+    return Chosen(text, labels, [], _note(chosen, asked, rows, [*text, labels]))
 
 
-def _each_label(asked: Columns, rows: Rows, source: str, inputs: str) -> Chosen:
+def _each_label(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> Chosen:
     for name, value in (("label_column", asked.label_column), ("label_format", asked.label_format)):
         if value not in (None, "auto"):
             raise DataError(f"`{name}` is for one column with all labels, but `label_columns` is set. Leave one out.")
     assert asked.label_columns is not None
-    words = [asked.label_columns] if isinstance(asked.label_columns, str) else list(asked.label_columns)
+    words = _words(asked.label_columns)
     if is_all_but(words):
-        text = asked.text_column or find_text_column(rows, (), source)
-        names = asked_columns(words, list(rows), (*text_columns(text, rows), asked.sample_weight, *INDEXES), source)
+        text = inputs.columns or text_columns(asked.text_column or find_text_column(rows, (), source), rows)
+        names = asked_columns(words, list(rows), (*text, asked.sample_weight, *INDEXES), source)
     else:
         names = asked_columns(words, list(rows), (), source)
-        text = asked.text_column or find_text_column(rows, names, source)
-    return Chosen(text, None, names, f"{inputs}: column {text!r}; {_labels_of(names)}.")
+        text = inputs.columns or text_columns(asked.text_column or find_text_column(rows, names, source), rows)
+    chosen = f"{_inputs_in_words(inputs, text)}; {_labels_of(names)}"
+    return Chosen(text, None, names, _note(chosen, asked, rows, [*text, *names]))
 
 
-def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: str) -> Chosen:
-    """All columns beside the texts, if there are several and they hold only 0 and 1."""
+def _words(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> Chosen:
+    """All columns beside the inputs, if there are several and they hold only 0 and 1."""
     check_header(rows, source, ", such as text,labels")
     never: tuple[str | None, ...] = (*INDEXES, asked.sample_weight)
     binary = [name for name, values in rows.items() if name not in never and is_zero_one(values)]
+    why = ""
     try:
-        text = asked.text_column or find_text_column(rows, binary, source)
-    except DataError:
-        text = None
-    texts = [] if text is None else text_columns(text, rows)
-    never = (*never, *texts, *(name for name in rows if name.lower() in IDENTIFIERS))
+        text = inputs.columns or text_columns(asked.text_column or find_text_column(rows, binary, source), rows)
+    except DataError as error:
+        text, why = [], str(error)
+    never = (*never, *text, *(name for name in rows if name.lower() in IDENTIFIERS))
     others = [name for name in rows if name not in never]
-    if texts and set(texts) <= set(rows) and len(others) > 1 and others == [name for name in binary if name in others]:
-        assert text is not None
-        note = f"no column 'labels', but the others hold only 0 and 1: {_labels_of(others)}; {inputs}: column {text!r}."
-        return Chosen(text, None, others, note)
-    hint = f" Columns that hold 0 and 1 alone ({few(binary)}) can be a label each: --label_columns." if binary else ""
+    labels = [name for name in binary if name in others]
+    if inputs.kind == "features":  # beside them, other columns are left out
+        others = [name for name in others if name in labels or is_zero_one(rows[name])]
+    if text and set(text) <= set(rows) and len(others) > 1 and others == labels:
+        words = ", or yes and no" * any(is_yes_no(rows[name]) for name in others)
+        what = f"no column 'labels', but the others hold only 0 and 1{words}: {_labels_of(others)}"
+        chosen = f"{what}; {_inputs_in_words(inputs, text)}"
+        return Chosen(text, None, others, _note(chosen, asked, rows, [*text, *others]))
+    hint = ""
+    if binary:
+        words = ", or yes and no" * any(is_yes_no(rows[name]) for name in binary)
+        hint = f" Columns that hold 0 and 1 alone{words} ({few(binary)}) can be a label each: --label_columns."
+        if any(are_numbers(rows[name]) and name not in binary for name in rows):
+            hint += " Other columns of numbers are then features."
+    if why and not binary:
+        hint = f" It{why.removeprefix(source)}"
     if all(isinstance(value, str) for values in rows.values() for value in values[:1]):  # as in a file of lines
         hint += " If its first row is data, put a header above it."
     raise DataError(
         f"{source} has no column 'labels' or 'label'; its columns are {', '.join(rows)}.{did_you_mean('labels', rows)} "
         f"Name the right one with --label_column.{hint}"
     )
+
+
+def _inputs_in_words(inputs: Inputs, columns: Sequence[str]) -> str:
+    """`texts: column 'a'`, or `features: 3 columns, a, b, c`."""
+    noun = {"text": "texts"}.get(inputs.kind, inputs.kind)
+    if inputs.kind == "features" and list(columns) != [FEATURES]:
+        return f"features: {len(columns)} column{'s' * (len(columns) > 1)} of numbers, {few(list(columns), 5)}"
+    return f"{noun}: column {','.join(columns)!r}"
+
+
+def _note(chosen: str, asked: Columns, rows: Rows, taken: Sequence[str]) -> str:
+    """What was chosen, with the columns that are left out and what they hold."""
+    known = {*taken, asked.sample_weight, *INDEXES}
+    left = [name for name in rows if name not in known and name.lower() not in IDENTIFIERS]
+    if left:
+        kinds = {name: kind_of_strings(_hashable(rows[name])) for name in left}
+        shown = few([f"{name} ({kinds[name]})" if kinds[name] else name for name in left], 5)
+        chosen = f"{chosen}; left out: {shown}" if chosen else f"left out: {shown}"
+    return f"{chosen}." if chosen else ""
+
+
+def _hashable(values: Sequence[Any]) -> list[Any]:
+    return [value for value in values if not isinstance(value, (list, dict))]
 
 
 def check_header(rows: Mapping[str, Any], source: str, remedy: str) -> None:
@@ -148,8 +283,8 @@ def text_columns(name: str, known: Collection[str]) -> list[str]:
     return names
 
 
-def find_text_column(rows: Rows, labels: Collection[str], source: str) -> str:
-    """The column of texts: the usual one, or the only string column beside the `labels`.
+def find_text_column(rows: Mapping[str, Sequence[Any]], labels: Collection[str], source: str) -> str:
+    """The column of texts: the usual one, or the only one beside the `labels` whose strings may be texts.
 
     Raises:
         DataError: no such column, or several.
@@ -157,24 +292,45 @@ def find_text_column(rows: Rows, labels: Collection[str], source: str) -> str:
     usual = next((name for name in TEXTS if name in rows and name not in labels), None)
     if usual is not None:
         return usual
-    strings = [
-        name
+    strings = {
+        name: kind_of_strings(values)
         for name, values in rows.items()
         if name not in labels
         and name.lower() not in IDENTIFIERS
         and any(isinstance(v, str) and not is_number(v) for v in values[:100])
-    ]
-    if len(strings) == 1:
-        if len(rows) == 1 and _is_prose(strings[0]):
+    }
+    texts = [name for name, kind in strings.items() if not kind]
+    if len(texts) == 1:
+        if len(rows) == 1 and _is_prose(texts[0]):
             raise DataError(
-                f"{source}: its only column is called {strings[0]!r}, which looks like a text. Put a header above the "
+                f"{source}: its only column is called {texts[0]!r}, which looks like a text. Put a header above the "
                 "first row, such as text; or name the column by --text_column."
             )
-        return strings[0]
-    several = f"{len(strings)} columns of text: {', '.join(strings)}"
-    what = several if strings else f"no column of text among {', '.join(rows)}"
+        return texts[0]
+    several = f"{len(texts)} columns of text: {', '.join(texts)}"
+    what = several if texts else f"no column of text among {', '.join(rows)}"
     hint = " If its first row is data, put a header above it." if any(map(_is_prose, strings)) else ""
+    if not texts and strings:
+        name, kind = next(iter(strings.items()))
+        hint = f" {name!r} holds {kind}, such as {shown_values(rows[name])[0]!r}; if they are the texts, name it.{hint}"
+        if kind == "names of files" and (others := [end for end in suffixes(rows[name]) if end not in IMAGE_SUFFIXES]):
+            hint = (
+                f" {name!r} names files of type {few(others)}, which are not read; images are {few(IMAGE_SUFFIXES, 9)}."
+            )
+    elif not texts and (numbers := [name for name in rows if name not in labels and are_numbers(rows[name])]):
+        hint = f" Numbers are no texts: {few(numbers)}.{hint}"
     raise DataError(f"{source} has {what}. Name the one to classify with --text_column.{hint}")
+
+
+def check_texts(cells: Sequence[Any], name: str, source: str) -> None:
+    """Raises DataError for a column of numbers."""
+    values = shown_values(cells)
+    if values and are_numbers(values):
+        shown = ", ".join(map(str, values[:3]))
+        raise DataError(
+            f"{source}: the column {name!r} holds numbers ({shown}, ...), which are no texts. Name the column of texts "
+            "with --text_column. Numbers are features if no column of texts is named and the others hold none."
+        )
 
 
 def _is_prose(name: str) -> bool:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..utils.messages import did_you_mean
+from .column_values import zero_one
 from .common import DataError
 
-NUMBERS = {0: 0.0, 1: 1.0, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0}  # cell -> value
-UNKNOWN = (-1, "-1", "-1.0", "", "nan", None)  # cells of unknown labels
+NEGATIVE = (-1, "-1", "-1.0")  # unknown labels, also beside marks
 ALL_BUT = "all_but"
 
 
@@ -50,23 +50,14 @@ def asked_columns(words: Sequence[str], known: Sequence[str], never: Collection[
     return chosen
 
 
-def is_zero_one(values: Sequence[Any]) -> bool:
-    """True if a column holds only 0 and 1, as numbers, texts, or True and False, and unknown labels."""
-    try:
-        distinct = set(values)
-    except TypeError:  # lists
-        return False
-    numbers = {_number(value) for value in distinct}
-    return bool(numbers & {0.0, 1.0}) and None not in numbers
-
-
-def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], str]) -> np.ndarray:
+def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], str], marks: bool) -> np.ndarray:
     """Columns of N values, one per label -> (N, L) float32 of 0 and 1, and -1 for an unknown label: -1, an empty cell,
     or NaN.
 
     Args:
-        columns: label -> values.
+        columns: label -> values: 0 and 1, or words such as yes and no.
         place: describes a row in messages.
+        marks: True if the table marks labels, by an x or the like: an empty cell is 0 then.
 
     Raises:
         DataError: another value; names its column and row.
@@ -78,25 +69,16 @@ def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], s
             number = known.get(value) if known is not None else None
             if number is None:
                 raise DataError(
-                    f"{place(row)}: the label column {name!r} holds {str(value)[:60]!r}; expected 0 or 1, or for an "
-                    "unknown label -1 or nothing. Correct it, or take the column out of the labels."
+                    f"{place(row)}: the label column {name!r} holds {str(value)[:60]!r}; expected 0 or 1, yes or no, "
+                    "or for an unknown label -1 or nothing. Correct it, or take the column out of the labels."
                 )
-            matrix[row, i] = number
+            matrix[row, i] = 0 if marks and number < 0 and value not in NEGATIVE else number
     return matrix
 
 
 def _known_numbers(values: Sequence[Any]) -> dict[Any, float | None] | None:
     """The number for each value of a column; None if the column holds lists."""
     try:
-        return {value: _number(value) for value in set(values)}
+        return {value: zero_one(value) for value in set(values)}
     except TypeError:
         return None
-
-
-def _number(value: Any) -> float | None:
-    """0 or 1, or -1 for unknown; None for anything else."""
-    if isinstance(value, str):
-        value = value.strip().lower()
-    if value in UNKNOWN or value != value:
-        return -1.0
-    return NUMBERS.get(value) if isinstance(value, (str, int, float)) else None

@@ -1,10 +1,14 @@
 """CoNLL-style columns: a word per line, its tags beside it, an empty line between sentences.
 
-Columns are separated by tabs if the first line has one, else by any white space. `-DOCSTART-` lines are skipped. `#`
-and `#hashtag` are also words of tweets. A comment is therefore a line that begins with `#` before the first word of a
-sentence and is not a row: in a file with tabs, it has no tab; with white space, it begins with `# ` and has another
-number of columns, or a tag (without tags, a value of the last column) that no other line has. Of CoNLL-U, with ten
-columns and tabs, lines that are numbered `2-3` or `4.1` are no words.
+Columns are separated by tabs if the first line has one, else by any white space. `-DOCSTART-`, `#begin document` and
+`#end document` lines are skipped. `#` and `#hashtag` are also words of tweets. A comment is therefore a line that
+begins with `#` before the first word of a sentence and is not a row: it begins with `# ` or `#` and a tab and has
+another number of columns, or a tag (without tags, a value of the last column) that no other line has; in a file with
+tabs, it may also have none. Of CoNLL-U, with ten columns and tabs, lines that are numbered `2-3` or `4.1` are no words.
+
+The columns have names if a line `# global.columns = ID FORM ...` (CoNLL-U Plus) or a first line such as `word pos tag`
+gives them; then the words and tags are found by these names. A first column that numbers the words of sentences is not
+taken for the words.
 """
 
 from __future__ import annotations
@@ -13,12 +17,14 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..structures.tag_schemes import scheme_of
 from .common import DataError, Origins
 
 Rows = dict[str, Any]  # column -> a value per sentence: lists of strings, `predicate` an int; and `Origins`
@@ -26,7 +32,28 @@ ORIGINS = "@origins"  # the key of `Origins`: no column has this name
 FEATURE_NAMES = {1: ["pos"], 2: ["pos", "chunk"]}  # CoNLL-2000, CoNLL-2003
 DOCUMENT = "-DOCSTART-"  # first cell of a line that begins a document
 CONLLU = 10  # columns of CoNLL-U, whose first one numbers the words
+BEGIN_END = re.compile(r"#\s*(begin|end) document\b")
+GLOBAL = re.compile(r"#\s*global\.columns\s*=\s*(.+)")  # of CoNLL-U Plus
+WORD_NAMES = ("word", "words", "token", "tokens", "form")  # of columns, in a header
+TAG_NAMES = ("ner", "ne", "tag", "tags", "entity", "entities", "label", "labels", "iob", "bio", "chunk", "pos", "upos")
+LOOKED_AT = 50  # sentences that tell whether a column numbers the words
+BRACKET = re.compile(r"(\([^()*\s]+)*\*?\)*")
 NO_WORD = re.compile("[0-9]+[-.][0-9]+")  # there: the number of several words together, or of an empty node
+
+
+@dataclass
+class TagTable:
+    """The rows of a split.
+
+    Attributes:
+        columns: name -> values; of the others, `read` gives the values.
+        origins: the places of the rows.
+        classes: column -> names of its ids.
+    """
+
+    columns: dict[str, list[Any]]
+    origins: Origins
+    classes: dict[str, list[str]] = field(default_factory=dict)
 
 
 def take(rows: Rows, ids: Iterable[int]) -> Rows:
@@ -100,8 +127,8 @@ class ColumnFile:
     """A file of columns, read a sentence at a time.
 
     Args:
-        word_column, tag_column: numbers of the columns, from 0; negative ones count from the last. `tag_column` None:
-            no column holds tags.
+        word_column, tag_column: numbers of the columns, from 0; negative ones count from the last; or names, if the
+            file has them. `tag_column` None: no column holds tags.
 
     Attributes:
         separator: a tab, or empty for white space.
@@ -113,32 +140,91 @@ class ColumnFile:
             the line.
     """
 
-    def __init__(self, path: Path, word_column: int = 0, tag_column: int | None = -1):
+    def __init__(self, path: Path, word_column: int | str = 0, tag_column: int | str | None = -1):
         self.path, self.separator = path, separator_of(path)
-        certain = (line for block in blocks_of(path) for line in block if _is_certain(line))
+        self.notes_on_columns: list[str] = []
+        names, self._header = self._names()
+        certain = (
+            line for block in blocks_of(path) for line in block if _is_certain(line) and line.number != self._header
+        )
         first = next(certain, None)
         if first is None:
             raise DataError(
                 f"{path}: no sentence; expected a word and its tag per line, and empty lines between sentences."
             )
         self._first, self._width = first.number, len(first.cells)
-        word, *tag = self._chosen({"word_column": word_column, "tag_column": tag_column})
-        self._is_conllu = bool(self.separator) and self._width == CONLLU
+        if is_conll_2012(first.cells) and word_column == 0 and tag_column in (-1, None):
+            word_column, tag_column = 3, None if tag_column is None else 10
+            self.notes_on_columns.append(f"{path.name}: CoNLL-2012, words in column 3, named entities in column 10.")
+        given = {"word_column": word_column, "tag_column": tag_column}
+        word, *tag = self._chosen(self._by_name(names, given))
+        self._is_conllu = bool(self.separator) and self._width == CONLLU and not names
         if self._is_conllu and word == 0 and re.fullmatch("1([-.][0-9]+)?", first.cells[0]):
             raise DataError(
                 f"{path}, line {self._first}: ten columns, the first of them numbers, as in CoNLL-U, but `word_column` "
                 "is 0. Words are in column 1 and parts of speech in column 3: --word_column 1 --tag_column 3."
             )
+        if word == 0 and self._width > 1 + len(tag) and self._numbers_words():
+            word = 1
+            self.notes_on_columns.append(f"{path.name}: column 0 numbers the words, which are read from column 1.")
         others = [column for column in range(self._width) if column not in (word, *tag)]
-        names = FEATURE_NAMES.get(len(others), [f"column_{column}" for column in others])
-        names = [*["words", "tags"][: 1 + len(tag)], *names]
-        self.columns = dict(zip(names, [word, *tag, *others], strict=True))
+        self._numbered = word == 1 and 0 in others and bool(self.notes_on_columns)
+        others = [column for column in others if column or not self._numbered]
+        features = FEATURE_NAMES.get(len(others), [f"column_{column}" for column in others])
+        self.columns = dict(zip([*["words", "tags"][: 1 + len(tag)], *features], [word, *tag, *others], strict=True))
         self._last = tag[0] if tag else self._width - 1
         self._known: set[str] | None = None  # tags, or values of the last column, to tell a comment from a word
-        if self._width > 1 and not self.separator:
+        if self._width > 1:
             cells = (line.cells for line in itertools.chain([first], certain))
             self._known = {row[self._last] for row in cells if len(row) == self._width}
         self._counts: Counter[str] = Counter()
+
+    def _names(self) -> tuple[list[str], int]:
+        """The names of the columns in lower case, and the line of a header; 0 for one that is a comment."""
+        for block in blocks_of(self.path):
+            for line in block:
+                if found := GLOBAL.fullmatch(line.text.strip()):
+                    return [name.rpartition(":")[2].lower() for name in found[1].split()], 0
+                if line.text.startswith("#"):
+                    continue
+                names = [cell.strip().lower() for cell in line.cells]
+                is_header = len(names) > 1 and set(names) & set(WORD_NAMES) and set(names) & set(TAG_NAMES)
+                return (names, line.number) if is_header and len(set(names)) == len(names) else ([], 0)
+        return [], 0
+
+    def _by_name(self, names: Sequence[str], given: dict[str, int | str | None]) -> dict[str, int | None]:
+        """The numbers of the columns that are given by name, or are found by their names."""
+        chosen: dict[str, int | None] = {}
+        for option, usual in (("word_column", WORD_NAMES), ("tag_column", TAG_NAMES)):
+            value = given[option]
+            if isinstance(value, str):
+                if value.lower() not in names:
+                    known = "columns of this format have numbers, from 0 on"
+                    known = f"the columns are {', '.join(names)}" if names else known
+                    raise DataError(f"{self.path}: `{option}` is {value!r}; {known}.")
+                value = names.index(value.lower())
+            elif names and value == {"word_column": 0, "tag_column": -1}[option]:
+                found = next((name for name in usual if name in names), None)
+                if found is None:
+                    raise DataError(
+                        f"{self.path}: the columns are {', '.join(names)}; none of them is called "
+                        f"{', '.join(usual[:3])} or the like. Name one with --{option}."
+                    )
+                value = names.index(found)
+                self.notes_on_columns.append(f"{self.path.name}: {option.removesuffix('_column')}s: column {found!r}.")
+            chosen[option] = value
+        return chosen
+
+    def _numbers_words(self) -> bool:
+        """True if the first column counts the words of nearly every sentence, from 0 or 1."""
+        counted = looked_at = 0
+        for block in itertools.islice(blocks_of(self.path), LOOKED_AT):
+            cells = [line.cells[0] for line in block if _is_certain(line) and line.number != self._header]
+            numbers = [cell for cell in cells if not NO_WORD.fullmatch(cell)]
+            if len(numbers) > 1:
+                looked_at += 1
+                counted += any(numbers == [str(i + begin) for i in range(len(numbers))] for begin in (0, 1))
+        return looked_at > 0 and 10 * counted >= 9 * looked_at
 
     def _chosen(self, given: dict[str, int | None]) -> list[int]:
         """The columns of words and tags, counted from 0."""
@@ -163,7 +249,8 @@ class ColumnFile:
         self._counts.clear()
         before: list[str] = []
         for block in blocks_of(self.path):
-            lines = [line for line in block if line.cells[0] != DOCUMENT]
+            block = [line for line in block if line.number != self._header]
+            lines = [line for line in block if not _is_document(line)]
             if self._is_conllu:
                 counted = [line for line in lines if not NO_WORD.fullmatch(line.cells[0])]
                 self._counts["lines of several words, or of none, skipped"] += len(lines) - len(counted)
@@ -171,10 +258,12 @@ class ColumnFile:
             words = list(itertools.dropwhile(self._is_comment, lines))
             self._counts["comment lines skipped"] += len(lines) - len(words)
             first = words[0].number if words else math.inf
-            before += [line.text for line in block if line.number < first or line.cells[0] == DOCUMENT]
+            before += [line.text for line in block if line.number < first or _is_document(line)]
             if not words:
-                documents = sum(line.cells[0] == DOCUMENT for line in block)
-                self._counts[f"{DOCUMENT} lines skipped" if documents else "empty sentences dropped"] += documents or 1
+                documents = sum(map(_is_document, block))
+                if block:
+                    kind = f"{DOCUMENT} lines skipped" if documents else "empty sentences dropped"
+                    self._counts[kind] += documents or 1
                 before.append("")
                 continue
             for line in words:
@@ -188,44 +277,61 @@ class ColumnFile:
 
     @property
     def notes(self) -> list[str]:
-        """What the last pass over the file left out, with counts."""
-        return [f"{self.path.name}: {count} {what}." for what, count in self._counts.items() if count]
+        """What was chosen, and what the last pass over the file left out, with counts."""
+        left = [f"{self.path.name}: {count} {what}." for what, count in self._counts.items() if count]
+        return [*self.notes_on_columns, *left]
 
     def _is_comment(self, line: Line) -> bool:
         """True if a line before the first word of a sentence is a comment."""
-        if self.separator:
-            return line.text.startswith("#") and len(line.cells) == 1
+        if not line.text.startswith("#"):
+            return False
+        if self.separator and len(line.cells) == 1 and self._width > 1:
+            return True
+        if self.separator and self._width == 1:
+            return len(line.cells) == 1
         if line.cells[0] != "#" or len(line.cells) != self._width:
             return line.cells[0] == "#"
         return self._known is not None and line.cells[self._last] not in self._known
 
     def _check(self, line: Line) -> None:
         tag = self.columns.get("tags")
+        where = f"{self.path}, line {line.number}"
         if len(line.cells) == self._width and not line.cells[self.columns["words"]].strip(" "):
             raise DataError(
-                f"{self.path}, line {line.number}: {line.text[:60]!r} has no word in column {self.columns['words']}. "
+                f"{where}: {line.text[:60]!r} has no word in column {self.columns['words']}. "
                 "Remove the line, or write a word."
             )
-        if len(line.cells) != self._width or (tag is not None and not line.cells[tag].strip(" ")):
-            separator = "a tab" if self.separator else "white space"
-            trees = " Bracketed trees are for `load_trees` and `seal-hf train parsing`."
+        if len(line.cells) == self._width and tag is not None and not line.cells[tag].strip(" "):
             raise DataError(
-                f"{self.path}, line {line.number}: {line.text[:60]!r} has {len(line.cells)} columns, expected "
-                f"{self._width} as in line {self._first}{f', and a tag in column {tag}' if tag is not None else ''}. "
-                f"Words must not contain the separator ({separator}).{trees if line.text.count('(') > 1 else ''}"
+                f"{where}: {line.text[:60]!r} has no tag in column {tag}. Write O for words outside of spans."
             )
+        if len(line.cells) != self._width:
+            separator = "a tab" if self.separator else "white space"
+            hint = " Bracketed trees are for `load_trees` and `seal-hf train parsing`." * (line.text.count("(") > 1)
+            if line.text.startswith("#"):
+                hint = " If it is a comment, remove it, or write a blank after its #."
+            raise DataError(
+                f"{where}: {line.text[:60]!r} has {len(line.cells)} columns, expected {self._width} as in line "
+                f"{self._first}{f', and a tag in column {tag}' if tag is not None else ''}. Words must not contain the "
+                f"separator ({separator}).{hint}"
+            )
+
+
+def _is_document(line: Line) -> bool:
+    """True for a line that begins or ends a document."""
+    return line.cells[0] == DOCUMENT or BEGIN_END.match(line.text) is not None
 
 
 def _is_certain(line: Line) -> bool:
     """True if a line certainly holds a word."""
-    return line.cells[0] != DOCUMENT and not line.text.startswith("#")
+    return not _is_document(line) and not line.text.startswith("#")
 
 
-def read_columns(path: Path, word_column: int = 0, tag_column: int = -1) -> tuple[Rows, list[str]]:
+def read_columns(path: Path, word_column: int | str = 0, tag_column: int | str = -1) -> tuple[Rows, list[str]]:
     """Read a file of columns.
 
     Args:
-        word_column, tag_column: numbers of the columns, from 0; negative ones count from the last.
+        word_column, tag_column: as for [`ColumnFile`].
 
     Returns:
         the columns of [`ColumnFile`], a list per sentence, with `ORIGINS`; and notes, with counts.
@@ -240,4 +346,57 @@ def read_columns(path: Path, word_column: int = 0, tag_column: int = -1) -> tupl
         for name, values in file.values(sentence).items():
             rows[name].append(values)
         begins.append(sentence.lines[0].number)
-    return rows | line_origins(path, begins), file.notes
+    notes = file.notes
+    if tag_column == -1 and (other := _other_spans(rows, file)):
+        notes.append(f"{path.name}: {other}")
+    if are_brackets(rows["tags"]):
+        rows["tags"] = [bracket_tags(cells) for cells in rows["tags"]]
+        notes.append(f"{path.name}: tags in brackets, such as (PER*) or (PER), are read as B-PER and I-PER.")
+    return rows | line_origins(path, begins), notes
+
+
+def _other_spans(rows: Rows, file: ColumnFile) -> str:
+    """Tells of tags such as B-X in another column than the last.
+
+    Raises:
+        DataError: the last column has no other tag than one.
+    """
+    tags = {name: {tag for row in rows[name] for tag in row} for name in file.columns if name != "words"}
+    other = next((name for name, known in tags.items() if name != "tags" and scheme_of(known) != "plain"), None)
+    if other is None:
+        return ""
+    said = f"column {file.columns[other]} holds tags such as {next(tag for tag in sorted(tags[other]) if tag != 'O')}"
+    if len(tags["tags"]) == 1:
+        raise DataError(
+            f"{file.path}: {said}, and the last column only {next(iter(tags['tags']))}. Name the one to read: "
+            f"--tag_column {file.columns[other]}."
+        )
+    return f"{said}, too. Read is the last one; --tag_column names another."
+
+
+def is_conll_2012(cells: Sequence[str]) -> bool:
+    """True for a line of a word in CoNLL-2012: document, part, number, word, part of speech, parse, ..."""
+    return len(cells) >= 12 and cells[1].isdigit() and cells[2].isdigit() and "*" in cells[5]
+
+
+def are_brackets(rows: Sequence[Sequence[str]]) -> bool:
+    """True for tags as CoNLL-2012 writes them: `(PER*`, `*`, `*)`, `(PER)`."""
+    return in_brackets({cell for row in rows for cell in row})
+
+
+def in_brackets(cells: Collection[str]) -> bool:
+    """True if all tags of a sentence are brackets or stars."""
+    return "*" in "".join(cells) and all(BRACKET.fullmatch(cell) for cell in cells)
+
+
+def bracket_tags(cells: Sequence[str]) -> list[str]:
+    """Tags in brackets as BIO tags; of a span inside another, the outer one."""
+    tags, opened = [], list[str]()
+    for cell in cells:
+        begins = re.findall(r"\(([^()*\s]+)", cell)
+        outer = opened[0] if opened else begins[0] if begins else ""
+        tags.append(("O" if not outer else f"I-{outer}") if opened or not begins else f"B-{outer}")
+        opened += begins
+        for _ in range(cell.count(")")):
+            opened = opened[:-1]
+    return tags

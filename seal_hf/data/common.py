@@ -100,6 +100,7 @@ class MultiLabelData:
         origins: the places of the rows, by split.
         hierarchy: hierarchy of the L labels, under which every label set is closed; None if there is none.
         unlabelled: with `num_labelled` or `unlabelled`, training rows without `labels`.
+        columns: the columns of a table that were read, if they have no usual names, for `config.inputs`.
     """
 
     name: str
@@ -114,6 +115,7 @@ class MultiLabelData:
     origins: dict[str, Origins] = field(default_factory=dict)
     hierarchy: Hierarchy | None = None
     unlabelled: Dataset | None = None
+    columns: dict[str, Any] = field(default_factory=dict)
 
     @property
     def num_features(self) -> int:
@@ -336,6 +338,10 @@ def label_data(
         DataError: the train or validation split is empty, or labels are 1 or unknown alone.
     """
     check_splits({split: len(y) for split, y in labels.items()}, source)
+    if not any((y >= 0).any() for y in labels.values()):
+        raise DataError(
+            f"{source}: no label is known in any row. `seal-hf predict` reads such data; training needs labels."
+        )
     if not any((y == 0).any() for y in labels.values()) and any((~(y >= 0)).any() for y in labels.values()):
         raise DataError(f"{source}: labels are 1 or unknown, but never 0, so there is nothing to learn. {WRITE_ZERO}")
     kept = {split: slice(max_train_rows if split == "train" else None) for split in labels if len(labels[split])}

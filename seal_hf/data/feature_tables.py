@@ -1,13 +1,18 @@
-"""Features of tables: a column `features` with a list of numbers in each row, all of the same length."""
+"""Features of tables: a column `features` with a list of numbers in each row, all of the same length, or columns of
+numbers."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import Dataset
 
-from .column_choice import FEATURES, TEXTS
+from .column_choice import FEATURES
 from .common import DataError, check_finite
 from .label_cells import place_of
 
@@ -20,10 +25,72 @@ def has_features(columns: pa.Schema) -> bool:
     return FEATURES in columns.names and any(is_list(columns.field(FEATURES).type) for is_list in LISTS)
 
 
-def reads_features(columns: pa.Schema, text_column: str | None) -> bool:
-    """True if a table is read as features, not as texts: it has a column of features, no text column is requested, and
-    no column has a usual name of texts."""
-    return text_column is None and has_features(columns) and not set(TEXTS) & set(columns.names)
+def are_lists(values: Sequence[Any]) -> bool:
+    """True if the values of a file of rows are lists of numbers, also as JSON."""
+    shown = [value for value in values if value not in (None, "")][:10]
+    return bool(shown) and all(_numbers(value).size for value in shown)
+
+
+def feature_lists(cells: Sequence[Any], size: int | None, place: Callable[[int], str]) -> np.ndarray:
+    """Lists of numbers, also as JSON, (N, F) float32.
+
+    Args:
+        size: F if it is known; default: the length of the first list.
+        place: describes a row in messages.
+
+    Raises:
+        DataError: the list of a row is missing, has another length, or holds values that are not finite numbers.
+    """
+    found: np.ndarray | None = None
+    for i, value in enumerate(cells):
+        values = _numbers(value)
+        size = values.size if size is None else size
+        if values.shape != (size,) or not size or not np.isfinite(values).all():
+            raise DataError(
+                f"{place(i)}: {FEATURES!r} is {str(value)[:60]!r}; expected a list of {size or 'some'} finite numbers."
+            )
+        found = np.empty((len(cells), size), dtype=np.float32) if found is None else found
+        found[i] = values
+    return np.empty((0, size or 0), dtype=np.float32) if found is None else found
+
+
+def _numbers(value: Any) -> np.ndarray:
+    """(F,) float32; empty for anything else."""
+    try:
+        values = np.asarray(json.loads(value) if isinstance(value, str) else value, dtype=np.float32)
+    except (TypeError, ValueError):
+        return np.empty(0, dtype=np.float32)
+    return values if values.ndim == 1 else np.empty(0, dtype=np.float32)
+
+
+def number_columns(columns: Mapping[str, Sequence[Any]], place: Callable[[int], str]) -> np.ndarray:
+    """Columns of N numbers, also as texts, (N, F) float32.
+
+    Raises:
+        DataError: another value, or a missing one; names its column and row.
+    """
+    found = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=np.float32)
+    for i, (name, values) in enumerate(columns.items()):
+        try:
+            found[:, i] = np.asarray(values, dtype=np.float64)
+            wrong = np.flatnonzero(~np.isfinite(found[:, i]))
+        except (TypeError, ValueError):
+            wrong = np.array([row for row, value in enumerate(values) if not _is_finite(value)][:1])
+        if len(wrong):
+            value = values[int(wrong[0])]
+            said = "is empty" if value in (None, "") or value != value else f"is {str(value)[:60]!r}"
+            raise DataError(
+                f"{place(int(wrong[0]))}: the feature {name!r} {said}; expected a finite number. Fill it in, or remove "
+                "the row or the column."
+            )
+    return found
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(value)))
+    except (TypeError, ValueError):
+        return False
 
 
 def feature_names(size: int) -> list[str]:

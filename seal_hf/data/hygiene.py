@@ -15,7 +15,7 @@ import numpy as np
 from datasets import Dataset
 
 MISSING = ("nan", "null", "<na>", "n/a", "na", "none")  # texts that were missing values
-SEPARATORS = "|;,"  # in label cells; the first one in a cell separates it
+SEPARATORS = "|;,｜；，、،؛"  # in label cells; the first one in a cell separates it
 OTHER_MARKS = (" ", "/", "+", "&", "\n")  # these do not separate
 SHOWN = 3
 
@@ -78,21 +78,13 @@ def separator_notes(cells: Iterable[Any], names: Sequence[str]) -> list[str]:
             f"commas separate {len(names)} labels in {len(distinct)} different cells, such as {cell[:60]!r}. If the "
             "comma belongs to a name, write the cells as JSON lists."
         ]
-    known = set(names)
-    for mark in SEPARATORS:
-        both = [name for name in names if mark in name and {part.strip() for part in name.split(mark)} - {""} <= known]
-        if both:
-            return [
-                f"{len(both)} labels contain {mark!r} between names that are labels too, such as {both[0]!r}: only one "
-                "mark separates a cell, the first of |, ; and , in it. Write these cells with one mark."
-            ]
     for mark in OTHER_MARKS:
         parts = {part.strip() for name in names for part in name.split(mark)} - {""}
         if len(names) > 5 and 2 * len(parts) <= len(names):
             holding = sum(mark in name for name in names)
             return [
                 f"{holding} of {len(names)} labels contain {mark!r}, which does not separate labels; if it did, there "
-                f"would be {len(parts)}. If it should, write a comma, a semicolon or a bar there."
+                f"would be {len(parts)}. If it should, give --label_separator {mark!r}."
             ]
     return []
 

@@ -17,8 +17,8 @@ from ..utils.messages import did_you_mean
 from .column_choice import TEXTS, need_column
 from .common import IMAGE, DataError
 from .image_files import IMAGE_SUFFIXES
-from .tag_tables import STRINGS
 
+STRINGS = ("string", "large_string")
 USUAL = ("image", "images", "file_name", "filename", "file", "image_path", "path")  # names of the column
 FOLDER = "images"  # where files may be, beside the table that names them
 LOOKED_AT = 100  # rows
@@ -61,8 +61,12 @@ def image_column(
 def names_images(values: Sequence[Any]) -> bool:
     """True if most of the first values of a column are names of image files; the others are then mistakes."""
     shown = [value for value in values[:LOOKED_AT] if value not in (None, "")]
-    named = [isinstance(value, str) and PurePath(value).suffix.lower() in IMAGE_SUFFIXES for value in shown]
+    named = [isinstance(value, str) and "://" not in value and _suffix(value) in IMAGE_SUFFIXES for value in shown]
     return 2 * sum(named) > len(named)
+
+
+def _suffix(name: str) -> str:
+    return PurePath(name.replace("\\", "/")).suffix.lower()
 
 
 def table_image_column(table: Dataset, asked: str | None, text_column: str | None) -> str | None:
@@ -164,4 +168,6 @@ def _path(name: Any, folder: Path) -> str | None:
     """The path of a file; None if it does not exist."""
     if not isinstance(name, str) or not name:
         return None
-    return next((str(path) for path in (folder / name, folder / FOLDER / name) if os.path.isfile(path)), None)
+    spellings = dict.fromkeys((name, name.replace("\\", "/")))  # as Windows writes paths
+    paths = (place / spelling for spelling in spellings for place in (folder, folder / FOLDER))
+    return next((str(path) for path in paths if os.path.isfile(path)), None)

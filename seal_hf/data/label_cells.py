@@ -6,17 +6,23 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..utils.messages import did_you_mean, few
+from .column_values import is_number
 from .common import DataError
+from .hygiene import SEPARATORS
 
 FORMATS = ("auto", "ids", "names", "multi_hot")
-JOINED = re.compile(r"""(?<![,\[(\s])(['"])\s+(['"])""")  # the end of a text and the begin of the next one
+NONE = "none"  # as a separator: each cell is one name
+NUMBERS = r"-?[0-9]+\.?(\s+-?[0-9]+\.?)+"  # separated by blanks, as NumPy prints them
+TEXTS = r"""('[^']*'|"[^"]*")(\s+('[^']*'|"[^"]*"))+"""
+JOINED = re.compile(r"""(?<![\[\s])(['"])\s+(['"])""")  # the end of a text and the begin of the next one
+BITS = re.compile("[01]{2,}")
 SETS = ("set(", "frozenset(")  # how Python writes sets for which braces do not do
 MULTI_HOT = ("0", "1", "-1", "0.0", "1.0", "-1.0")
 MAX_IDS = 100_000  # a larger id without a list of names is a year, a date or a key
@@ -37,39 +43,26 @@ def valid_text(text: str, place: str) -> str:
     return text
 
 
-def label_cell(value: Any, place: str, keep_empty: bool = False) -> list:
-    """A label cell as a list. It may be a list, a JSON or Python list, a number, or values separated by , ; or |. Empty
-    values and NaN are not labels; with `keep_empty` they become None among others, for unknown labels in a multi-hot
-    list."""
+def label_cell(value: Any, place: str, keep_empty: bool = False, separator: str | None = None) -> list:
+    """A label cell as a list. It may be a list, a JSON or Python list, an array as NumPy prints it, a mapping of names
+    to 0 and 1, a number, or values separated by one of `SEPARATORS`, the first that occurs, or by blanks if all are
+    numbers. Empty values and NaN are not labels; with `keep_empty` they become None among others, for unknown labels in
+    a multi-hot list.
+
+    Args:
+        separator: the only mark that separates values; `none`: the cell is one name.
+    """
     if value is None:
         return []
     if isinstance(value, str):
         value = value.strip()
-        value = _literal(value, place) if value.startswith(("(", "{", *SETS)) else value
+        value = _literal(value) if value.startswith(("(", "{", *SETS)) else value
     if isinstance(value, str):
-        if not value.startswith("["):
-            if re.fullmatch(r"[0-9]+( +[0-9]+)+", value):
-                raise DataError(
-                    f"{place}: label cell {value[:60]!r} has spaces between numbers and would be read as one name. "
-                    "Separate ids, or 0 and 1, by comma, semicolon or bar."
-                )
-            separator = next((mark for mark in "|;," if mark in value), None)
-            parts = value.split(separator) if separator else [value]
-            found = [valid_text(part.strip(), place) or None for part in parts]
-            found = found if found[-1] else found[:-1]  # a separator at the end adds no value
-            return found if keep_empty and len(found) > 1 else [part for part in found if part]
-        try:
-            value = json.loads(value)
-        except ValueError:
-            if JOINED.search(value):  # Python would join the two
-                raise DataError(
-                    f"{place}: label cell {value[:60]!r} has no commas, as a NumPy array in text. Write lists: "
-                    "df[column].map(list)."
-                ) from None
-            try:
-                value = ast.literal_eval(value)  # pandas writes these; literals only
-            except (ValueError, SyntaxError, TypeError) as error:
-                raise DataError(f"{place}: label cell {value[:60]!r} begins like a list but is not one.") from error
+        if not value.startswith("[") or separator not in (None, NONE):
+            return _separated(value, place, keep_empty, separator)
+        value = _list(value, place)
+    if isinstance(value, dict):
+        value = _of_mapping(value, place)
     values = list(value) if isinstance(value, (list, tuple, set, np.ndarray)) else [value]
     for v in values:
         if not isinstance(v, (str, int, float, np.number, np.bool_, type(None))):
@@ -78,6 +71,51 @@ def label_cell(value: Any, place: str, keep_empty: bool = False) -> list:
     values = [None if v is None or v != v or v == "" else v for v in values]  # NaN: "none"
     values = [valid_text(v, place) if isinstance(v, str) else v for v in values if keep_empty or v is not None]
     return [int(v) if isinstance(v, (bool, np.bool_)) else v for v in values if len(values) > 1 or v is not None]
+
+
+def _separated(value: str, place: str, keep_empty: bool, separator: str | None) -> list:
+    """The values of a text."""
+    if separator == NONE:
+        return [valid_text(value, place)] if value else []
+    if separator is None:
+        if re.fullmatch(NUMBERS, value):
+            return value.split()
+        separator = next((mark for mark in SEPARATORS if mark in value), None)
+    parts = value.split(separator) if separator else [value]
+    found = [valid_text(part.strip(), place) or None for part in parts]
+    found = found if found[-1] else found[:-1]  # a separator at the end adds no value
+    return found if keep_empty and len(found) > 1 else [part for part in found if part]
+
+
+def _list(value: str, place: str) -> Any:
+    """A text that begins like a list: JSON, Python's notation, or an array as NumPy prints it."""
+    try:
+        return json.loads(value)
+    except ValueError:
+        inner = value.removeprefix("[").removesuffix("]").strip()
+        if re.fullmatch(NUMBERS, inner):
+            return [number.removesuffix(".") for number in inner.split()]
+        if re.fullmatch(TEXTS, inner):  # Python would join them
+            value = re.sub(JOINED, r"\1, \2", value)
+        try:
+            return ast.literal_eval(value)  # pandas writes these; literals only
+        except (ValueError, SyntaxError, TypeError) as error:
+            cut = " NumPy left out the middle of a long array: write lists, df[column].map(list)." * ("..." in value)
+            raise DataError(f"{place}: label cell {value[:60]!r} begins like a list but is not one.{cut}") from error
+
+
+def _of_mapping(value: Mapping[str, Any], place: str) -> list[str]:
+    """The names of a mapping to 0 and 1, as spaCy's `cats`, or the list in Label Studio's `{"choices": [...]}`."""
+    if value.keys() == {"choices"} and isinstance(value["choices"], list):
+        return value["choices"]
+    wrong = next((name for name, number in value.items() if number not in (0, 1)), None)  # True is 1
+    if wrong is not None:
+        raise DataError(
+            f"{place}: the label cell {str(value)[:60]} is a mapping with {value[wrong]!r} for {wrong!r}; expected 0 "
+            "or "
+            "1 for each name. Cut probabilities at a threshold, such as 0.5; or give a list of names."
+        )
+    return [str(name) for name, number in value.items() if number]
 
 
 def cell_writer(names: Sequence[str]) -> Callable[[Sequence[str]], str]:
@@ -95,17 +133,21 @@ def _survives(name: str) -> bool:
         return False
 
 
-def _literal(text: str, place: str) -> Any:
-    """A tuple or set in Python's notation; other texts, such as a name in brackets, stay unchanged."""
+def _literal(text: str) -> Any:
+    """A mapping in JSON, or a tuple, set or mapping in Python's notation; other texts, such as a name in brackets, stay
+    unchanged."""
+    if text.startswith("{"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            pass
     if text.startswith(SETS) and text.endswith(")"):
         text = text[text.index("(") + 1 : -1] or "()"
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError):
         return text
-    if isinstance(value, dict):
-        raise DataError(f"{place}: label cell {text[:60]!r} is a mapping. Give a list, or a column per label.")
-    return value if isinstance(value, (tuple, set)) else text
+    return value if isinstance(value, (tuple, set, dict)) else text
 
 
 def label_matrix(
@@ -130,6 +172,7 @@ def label_matrix(
     place = place or partial(place_of, source)
     if label_format not in FORMATS:
         raise DataError(f"`label_format` is {label_format!r}; it must be one of {', '.join(FORMATS)}.")
+    cells = as_vectors(cells) if label_format in ("auto", "multi_hot") else cells
     values = [cell for rows in cells.values() for cell in rows]
     guessed = label_format == "auto"
     if guessed:
@@ -175,6 +218,104 @@ def label_matrix(
     return matrices, list(known)
 
 
+class Joined(NamedTuple):
+    """A mark that may join labels.
+
+    Attributes:
+        mark: the mark.
+        names: the names that it joins of parts which are labels elsewhere.
+        others: the number of other names that contain it.
+    """
+
+    mark: str
+    names: list[str]
+    others: int
+
+    @property
+    def separates(self) -> bool:
+        """True if it joins several names, and hardly any name contains it otherwise."""
+        return len(self.names) > 1 and self.others * 4 <= len(self.names)
+
+    def parts(self, name: str) -> list[str]:
+        """The parts of a name."""
+        return [part.strip() for part in name.split(self.mark) if part.strip()]
+
+
+def joining_mark(names: Iterable[str], known: Collection[str]) -> Joined | None:
+    """The mark that joins most of the `names` from parts that are among the `known` ones; None without such a name."""
+    holding: dict[str, list[str]] = {}
+    for name in names:
+        for mark in dict.fromkeys(re.findall(r"[\W_]", name)):
+            holding.setdefault(mark, []).append(name)
+    best = None
+    for mark, those in holding.items():
+        found = Joined(mark, [], len(those))
+        whole = [name for name in those if len(parts := found.parts(name)) > 1 and all(part in known for part in parts)]
+        found = Joined(mark, whole, len(those) - len(whole))
+        # a blank beside another mark, as in "a, b", joins nothing that the mark does not
+        if whole and (best is None or (len(whole), not mark.isspace()) > (len(best.names), not best.mark.isspace())):
+            best = found
+    return best
+
+
+def split_joined(
+    cells: Mapping[str, list[list]], raw: Mapping[str, Sequence[Any]], names: Collection[str] | None
+) -> tuple[dict[str, list[list]], str]:
+    """Cells by split, in which names that a mark joins of others are separate, and a note that tells so or suspects it.
+
+    Args:
+        raw: the cells as they were read. Names in lists stay whole.
+        names: the labels, if they are known.
+    """
+    texts = {  # names in cells that are no lists
+        value
+        for split, rows in cells.items()
+        for row, cell in enumerate(rows)
+        if _is_written(raw[split][row])
+        for value in cell
+        if isinstance(value, str)
+    }
+    known = texts if names is None else set(names)
+    found = joining_mark(texts if names is None else texts - known, known)
+    if found is None:
+        return dict(cells), ""
+    example, remedy = found.names[0], "--label_separator"
+    if not found.separates and names is None:
+        holding = "1 label contains" if len(found.names) == 1 else f"{len(found.names)} labels contain"
+        return dict(cells), (
+            f"{holding} {found.mark!r} between names that are labels too, such as {example!r}. If the mark "
+            f"separates labels, give {remedy} {found.mark!r}; only one mark separates a cell."
+        )
+    joined = set(found.names) if names is not None else {name for name in texts if len(found.parts(name)) > 1}
+    count = 0
+    split_up = {split: list(rows) for split, rows in cells.items()}
+    for split, rows in split_up.items():
+        for row, cell in enumerate(rows):
+            if joined.intersection(value for value in cell if isinstance(value, str)) and _is_written(raw[split][row]):
+                count += 1
+                rows[row] = [part for value in cell for part in (found.parts(value) if value in joined else [value])]
+    return split_up, (
+        f"{found.mark!r} separates labels in {count} cells, such as {example!r}, since the parts are labels elsewhere. "
+        f"If it belongs to names, give {remedy} none."
+    )
+
+
+def _is_written(cell: Any) -> bool:
+    """True for a cell that holds a text, not a list."""
+    return isinstance(cell, str) and not cell.lstrip().startswith(("[", "(", "{"))
+
+
+def as_vectors(cells: Mapping[str, list[list]]) -> dict[str, list[list]]:
+    """Cells by split, with bit strings of one length, such as 01100, as lists of 0 and 1."""
+    texts = {str(value) for rows in cells.values() for cell in rows for value in cell}
+    length = len(next(iter(texts), ""))
+    zeros = any(text[0] == "0" for text in texts if text)  # 10 and 11 alone are ids
+    bits = all(len(text) == length and BITS.fullmatch(text) for text in texts) and (zeros or length > 2)
+    if not texts or not bits or any(len(cell) != 1 for rows in cells.values() for cell in rows):
+        return dict(cells)
+    return {split: [list(str(cell[0])) for cell in rows] for split, rows in cells.items()}
+
+
 def gold_labels(
     cells: list[list], labels: Sequence[str], names: Sequence[str] | None, label_format: str, source: str
 ) -> np.ndarray:
@@ -189,12 +330,15 @@ def gold_labels(
         DataError: as there; or a row has a label unknown to the model.
     """
     own = set(labels)
+    if label_format in ("auto", "multi_hot") and not own.intersection(str(value) for cell in cells for value in cell):
+        cells = as_vectors({"all": cells})["all"]
     known = guess_format(cells, len(names or labels)) if label_format == "auto" else label_format
     if known == "ids" and label_format == "auto" and not names and _are_names(cells, labels):
         known = label_format = "names"
     if known == "names":
         if not own & {str(value) for cell in cells for value in cell if str(value).endswith(".0")}:
             cells = _whole_numbers({"all": [[value for value in cell if value is not None] for cell in cells]})["all"]
+        cells = _parts_of_known(cells, own)
         found = Counter(str(value) for cell in cells for value in cell if value is not None)
         _check_known([name for name in found if name not in own], labels, source)
         names = labels
@@ -203,6 +347,21 @@ def gold_labels(
     found_in = matrix.max(0, initial=0) > 0
     _check_known([columns[i] for i in np.flatnonzero(found_in) if columns[i] not in own], labels, source)
     return in_order(matrix, columns, labels)
+
+
+def _parts_of_known(cells: list[list], labels: Collection[str]) -> list[list]:
+    """Cells in which names that a mark joins of labels are separate."""
+    unknown = {value for cell in cells for value in cell if isinstance(value, str)} - set(labels)
+    found = joining_mark(unknown, labels) if unknown else None
+    if found is None:
+        return cells
+    joined = set(found.names)
+    return [
+        [part for value in cell for part in (found.parts(value) if value in joined else [value])]
+        if joined.intersection(value for value in cell if isinstance(value, str))
+        else cell
+        for cell in cells
+    ]
 
 
 def in_order(matrix: np.ndarray, columns: Sequence[str], labels: Sequence[str]) -> np.ndarray:
@@ -296,11 +455,3 @@ def _unknown_label(value: Any, known: Sequence[str], label_format: str, place: s
         return f"{place}: label {value!r} is not an id in the range 0..{len(known) - 1} of {len(known)} labels."
     hint = did_you_mean(str(value), known)
     return f"{place}: label {value!r} is not one of the {len(known)} known labels.{hint}"
-
-
-def is_number(value: str) -> bool:
-    try:
-        float(value)
-        return True
-    except ValueError:
-        return False

@@ -1,13 +1,11 @@
-"""Texts, features or images with label sets, from csv, tsv and jsonl files, folders of these, and tables in memory, on
-disk or on the Hub."""
+"""Texts, features or images with label sets, from files of rows, folders of these, and tables in memory, on disk or on
+the Hub."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +14,31 @@ from datasets import Dataset
 
 from ..utils.files import visible
 from ..utils.messages import few
-from .column_choice import FEATURES, LABELS, Chosen, Columns, Rows, choose, need_column, text_cell, text_columns
+from .column_choice import (
+    FEATURES,
+    LABELS,
+    TEXTS,
+    Chosen,
+    Columns,
+    Inputs,
+    Rows,
+    check_texts,
+    choose,
+    inputs_of,
+    need_column,
+    text_cell,
+)
 from .column_labels import column_labels
-from .common import DataError, MultiLabelData, Origins, feature_data, id_column, label_data
-from .feature_tables import feature_names, feature_rows, has_features
+from .column_values import LOOKED_AT, has_marks
+from .common import IMAGE, DataError, MultiLabelData, Origins, feature_data, id_column, label_data
+from .exports import rejected
+from .feature_tables import are_lists, feature_lists, feature_names, feature_rows, has_features, number_columns
 from .hygiene import name_notes, separator_notes, single_label_notes
-from .image_tables import LOOKED_AT, image_column, is_image, named_images, stored_images
-from .label_cells import guess_format, label_cell, label_matrix, place_of
-from .line_files import SUFFIXES, not_utf8, read_lines
+from .image_tables import image_column, is_image, named_images, stored_images, table_image_column
+from .label_cells import as_vectors, guess_format, label_cell, label_matrix, place_of, split_joined
+from .line_files import SUFFIXES
+from .name_files import LABEL_LIST, is_name_file, names_beside, names_of_file
+from .row_tables import LineTable, files_of
 from .sample_weights import read_weights, with_mean_1
 from .stratified import complete_splits
 from .table_sources import SPLIT_WORDS, Tables, class_names
@@ -38,29 +53,33 @@ class Reading:
     Attributes:
         name: short name, for logs and the model card.
         source: file, folder or table, for messages.
+        folder: the place of files that the rows name.
         splits: split -> column -> values; the split is `all` if the data is not split.
         origins: the places of the rows, by split.
-        names: label names that stand beside the table, for ids in a column of labels; None if there are none.
+        names: label names in a `labels.txt` beside the table; None without it.
+        names_of_ids: label names in another file beside the table, which are for ids alone, and the name of the file.
         classes: column -> class names, if the column itself has them.
         notes: what the loader did.
-        normalize: normalisation of the column `features`; None if the inputs are not features.
-        images: split -> the images of its rows, if the inputs are images.
+        tables: split -> its table, for tables in memory, on disk or on the Hub.
+        image: the column of images, or of names of their files.
     """
 
     name: str
     source: str
-    splits: dict[str, Rows]
-    origins: dict[str, Origins]
+    folder: Path
+    splits: dict[str, Rows] = field(default_factory=dict)
+    origins: dict[str, Origins] = field(default_factory=dict)
     names: list[str] | None = None
+    names_of_ids: tuple[list[str], str] | None = None
     classes: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    normalize: str | None = None
-    images: dict[str, Dataset] = field(default_factory=dict)
+    tables: dict[str, Dataset] = field(default_factory=dict)
+    image: str | None = None
 
     @property
-    def kind(self) -> str:
-        """The kind of inputs, in words."""
-        return "images" if self.images else "features" if self.normalize else "texts"
+    def first(self) -> Rows:
+        """The rows of the first split."""
+        return next(iter(self.splits.values()))
 
     def place(self, split: str, row: int | None = None) -> str:
         """The place of a mistake: a file and a line, or a table, a split and a row."""
@@ -69,79 +88,70 @@ class Reading:
             return place_of(self.source, split, row)
         return origins.source if row is None else f"{origins.source}, line {origins.lines[row]}"
 
+    def inputs(self, columns: Columns) -> Inputs:
+        """What the rows hold, see [`inputs_of`]."""
+        head = {name: values[:LOOKED_AT] for name, values in self.first.items()}
+        lists = has_features(next(iter(self.tables.values())).features.arrow_schema) if self.tables else False
+        return inputs_of(columns, head, self.classes, lists or are_lists(head.get(FEATURES, ())), self.image)
 
-def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, seed: int = 0) -> MultiLabelData:
-    """Load a file, which is split 80/10/10 with `seed`, or a folder of train, dev (validation) and test files; without
-    dev, a tenth of train is the validation split. Label names may stand in a `labels.txt` beside them. Rows are texts,
-    or images by the names of their files, see [`image_column`].
+
+def read_files(path: Path, columns: Columns, head: bool = False) -> Reading:
+    """Read a file, or a folder of train, dev (validation) and test files; a folder of images may hold a single such
+    file, or one in a folder for each split. Label names may stand in a file beside them.
 
     Args:
-        path: csv, tsv or jsonl; the first row names the columns. A tsv beside a `labels.txt` has no header; its columns
-            are text, ids, id. A folder of images may hold a single such file, or one in a folder for each split.
-        columns: the columns to read. A cell with a label set is a list, a JSON list, or values separated by comma,
-            semicolon or bar.
+        path: csv, tsv, jsonl or json; the first row names the columns. A tsv beside a `labels.txt` has no header; its
+            columns are text, ids, id.
+        columns: the columns that are asked for.
+        head: read only the first rows of the first file, which tell what the inputs are.
 
     Raises:
         DataError: the message names the file, the column or the row.
     """
     files = files_of(path)
-    label_list = (path if path.is_dir() else path.parent) / "labels.txt"
-    names = read_label_list(label_list) if label_list.is_file() else None
-    found = Reading(path.stem, str(path), {}, {}, names)
-    if names and not path.is_dir():
-        found.notes.append(f"label names from {label_list.name}.")
+    folder = path if path.is_dir() else path.parent
+    found = Reading(path.stem, str(path), next(iter(files.values())).parent)
+    _find_label_names(found, folder, path)
     if path.is_dir():
         read = set(files.values())
-        others = (file.name for file in visible(path) if file.suffix.lower() in SUFFIXES and file not in read)
-        found.notes += [f"{name} is not read: its name is not that of a split." for name in others]
+        others = (file for file in visible(path) if file.suffix.lower() in SUFFIXES and file not in read)
+        found.notes += [
+            f"{file.name} is not read: its name is not that of a split." for file in others if not is_name_file(file)
+        ]
     for split, file in files.items():
-        found.splits[split], lines = _read(file, names is not None, columns.label_column or LABELS[0])
+        table = LineTable(file, columns.label_column or LABELS[0])
+        if head:
+            found.splits[split] = table.head(LOOKED_AT)
+            break
+        found.splits[split], lines = table.read()
+        found.notes += table.notes
         ids = id_column(found.splits[split].get("id"))
         found.origins[split] = Origins(str(file), lines=np.array(lines), ids=ids)
-    images = image_column({}, next(iter(found.splits.values())), columns.image_column, columns.text_column)
-    if images is None:
-        return _build(found, columns, max_train_rows, seed)
-    for split, file in files.items():
-        need_column(images, found.splits[split], "image_column", found.place(split))
-        names = found.splits[split][images]
-        found.images[split] = named_images(names, file.parent, partial(found.place, split))
-        found.origins[split] = replace(found.origins[split], files=np.array(names, dtype=object))
-    return _build(found, columns._replace(text_column=images), max_train_rows, seed)
+    first = {name: values[:LOOKED_AT] for name, values in found.first.items()}
+    found.image = image_column({}, first, columns.image_column, columns.text_column)
+    return found
 
 
-def holds_images(path: Path, asked: str | None = None, text_column: str | None = None) -> bool:
-    """True if [`load_text`] reads images, judged by the first rows; False for what it cannot read.
-
-    Args:
-        path: file or folder.
-        asked, text_column: the columns that the user names.
-    """
-    label_list = (path if path.is_dir() else path.parent) / "labels.txt"
-    try:
-        file = next(iter(files_of(path).values()))
-        names, rows = read_lines(file, ("text", LABELS[0], "id") if label_list.is_file() else ())
-        head = zip(*(values for _, values in islice(rows, LOOKED_AT)), strict=True)
-        return image_column({}, dict(zip(names, head, strict=False)), asked, text_column) is not None
-    except DataError:
-        return False
+def _find_label_names(found: Reading, folder: Path, path: Path) -> None:
+    if (folder / LABEL_LIST).is_file():
+        found.names = names_of_file(folder / LABEL_LIST)
+        if not path.is_dir():
+            found.notes.append(f"label names from {LABEL_LIST}.")
+    else:
+        found.names_of_ids = names_beside(path)
 
 
-def load_tables(
-    tables: Tables,
-    columns: Columns,
-    normalize: str | None = None,
-    images: str | None = None,
-    max_train_rows: int | None = None,
-    seed: int = 0,
-) -> MultiLabelData:
-    """Load tables of label sets with texts; if `normalize` is given, with features; or with images, in the column
-    `images`. A column of classes names its labels.
+def read_tables(tables: Tables, columns: Columns) -> Reading:
+    """Read tables. A column of classes names its labels.
 
     Raises:
         DataError: the message names the table, the column or the row.
     """
-    found = Reading(tables.name, tables.source, {}, tables.origins, notes=tables.notes, normalize=normalize)
-    size = None
+    found = Reading(tables.name, tables.source, tables.folder, origins=tables.origins, notes=tables.notes)
+    if tables.folder != Path():
+        found.names_of_ids = names_beside(tables.folder)
+    first = next(iter(tables.splits.values()))
+    found.image = table_image_column(first, columns.image_column, columns.text_column)
     for split, table in tables.splits.items():
         known = {name: names for name in table.column_names if (names := class_names(table, name))}
         for column in known.keys() & found.classes.keys():
@@ -151,21 +161,12 @@ def load_tables(
                     f"those of the split before are {few(found.classes[column], 5)}. Cast both to one ClassLabel."
                 )
         found.classes = {**known, **found.classes}
-        own = FEATURES if normalize else images  # read below
-        readable = [name for name, kind in table.features.items() if name == own or not _is_decoded(kind)]
-        rows = {name: [] if name == own else table[name][:] for name in readable}
-        if normalize:
-            rows[FEATURES] = feature_rows(table, tables.source, split, size)
-            size = rows[FEATURES].shape[1] or size
-        if images is not None:
-            place = partial(place_of, tables.source, split)
-            found.images[split] = stored_images(table, images, tables.folder, place_of(tables.source, split), place)
-        found.splits[split] = rows
-    if normalize or images is not None:
-        columns = columns._replace(text_column=own)
-    elif columns.text_column is None and has_features(next(iter(tables.splits.values())).features.arrow_schema):
-        found.notes.append(f"the texts are read, not the column {FEATURES!r}: remove the texts to train on it.")
-    return _build(found, columns, max_train_rows, seed)
+        lists = has_features(table.features.arrow_schema)
+        unread = {found.image, FEATURES if lists else None}  # read where they are needed
+        readable = [name for name, kind in table.features.items() if name in unread or not _is_decoded(kind)]
+        found.splits[split] = {name: [] if name in unread else table[name][:] for name in readable}
+    found.tables = tables.splits
+    return found
 
 
 def _is_decoded(feature: Any) -> bool:
@@ -173,123 +174,132 @@ def _is_decoded(feature: Any) -> bool:
     return hasattr(feature, "decode_example") or is_image(feature)
 
 
-def files_of(path: Path) -> dict[str, Path]:
-    """Split -> its file; the split of a single file is `all`.
+def load_read(
+    found: Reading,
+    inputs: Inputs,
+    columns: Columns,
+    normalize: str = "auto",
+    max_train_rows: int | None = None,
+    seed: int = 0,
+) -> MultiLabelData:
+    """The data set of what was read.
+
+    Args:
+        found, inputs: of [`read_files`] or [`read_tables`].
+        columns: the columns that are asked for. A cell with a label set is read by [`label_cell`].
+        normalize: normalisation of features.
+        max_train_rows, seed: as for [`load_multilabel`].
 
     Raises:
-        DataError: a folder lacks a file for the train split.
+        DataError: the message names the file, the column or the row.
     """
-    return _split_files(path) if path.is_dir() else {"all": path}
-
-
-def _split_files(folder: Path) -> dict[str, Path]:
-    files, entries = table_files(folder), visible(folder)
-    if not files and len(tables := [file for file in entries if file.suffix.lower() in SUFFIXES]) == 1:
-        return {"all": tables[0]}
-    if not files.keys() & {"all", "train"}:
-        found = ", ".join(file.name for file in entries) or "nothing"
-        raise DataError(
-            f"{folder}: no file for the train split, expected {' or '.join(SPLIT_WORDS['train'])} with "
-            f"{', '.join((*SUFFIXES, '.parquet'))}; found {found}. "
-            "A single file is split at random."
-        )
-    return files
-
-
-def table_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> dict[str, Path]:
-    """Split -> its table in a folder, or in a folder of the split with its images. The only table of a folder of images
-    is `all`."""
-    files = {}
-    for split, words in SPLIT_WORDS.items():
-        below = next((each for each in _called(folder, words) if each.is_dir()), None)
-        if file := split_file(folder, split, words, suffixes) or (below and _only_table(below)):
-            files[split] = file
-    only = None if files else _only_table(folder)
-    return files if only is None else {"all": only}
-
-
-def split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequence[str]) -> Path | None:
-    """The file of a split, whose name is one of `words`, in any case, or None."""
-    names = [f"{word}{suffix}" for word in words for suffix in suffixes]
-    matches = [file for file in _called(folder, names) if file.is_file()]
-    if len(matches) > 1:
-        raise DataError(
-            f"{folder}: two files for the {split} split: {', '.join(file.name for file in matches)}. Keep one."
-        )
-    return matches[0] if matches else None
-
-
-def _called(folder: Path, names: Sequence[str]) -> list[Path]:
-    """What a folder holds under one of these names, upper case or lower, in their order."""
-    found = [each for each in visible(folder) if each.name.lower() in names]
-    return sorted(found, key=lambda each: names.index(each.name.lower()))
-
-
-def _only_table(folder: Path) -> Path | None:
-    """The only csv, tsv or jsonl of a folder, if it names image files."""
-    tables = [file for file in visible(folder) if file.suffix.lower() in SUFFIXES]
-    return tables[0] if len(tables) == 1 and holds_images(tables[0]) else None
-
-
-def read_label_list(path: Path) -> list[str]:
-    try:
-        names = [name.strip() for name in path.read_text(encoding="utf-8-sig").strip().split("\n")]
-    except UnicodeDecodeError as error:
-        raise not_utf8(path, error) from error
-    counts = Counter(names)
-    wrong = [name for name in names if not name or counts[name] > 1]
-    if wrong:  # ids are line numbers: a skipped line would shift all later labels
-        raise DataError(f"{path}: expected one label per line, each once; found {wrong[0]!r} among {len(names)} lines.")
-    return names
-
-
-def _read(path: Path, has_label_list: bool, label_column: str) -> tuple[Rows, list[int]]:
-    """The columns of a file, and the line on which each row begins, counted from 1."""
-    names, rows = read_lines(path, ("text", label_column, "id") if has_label_list else ())
-    lines: list[int] = []
-    columns: list[list[Any]] = [[] for _ in names]
-    for number, values in rows:
-        lines.append(number)
-        for column, value in zip(columns, values, strict=True):
-            column.append(value)
-    return dict(zip(names, columns, strict=True)), lines
-
-
-def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: int) -> MultiLabelData:
     source, notes = found.source, found.notes
     first = next(iter(found.splits))
-    chosen = choose(columns, found.splits[first], found.classes, found.place(first), found.kind)
+    chosen = choose(columns, found.splits[first], found.classes, found.place(first), inputs)
     notes += [chosen.note] if chosen.note else []
     notes += _split_column_note(found.splits.get("all", {}))
-    if chosen.text == FEATURES and found.kind == "texts" and columns.text_column is None:
-        raise DataError(
-            f"{source}: its column {FEATURES!r} would be read as texts. Features are read from .parquet, .arff and "
-            "tables in memory; if these are texts, name the column by --text_column."
-        )
+    if inputs.kind == "text" and columns.text_column is None and found.tables:
+        if has_features(next(iter(found.tables.values())).features.arrow_schema):
+            notes.append(f"the texts are read, not the column {FEATURES!r}: remove the texts to train on it.")
     _leave_out_unlabelled(found, chosen)
-    texts = _texts(found, text_columns(chosen.text, found.splits[first])) if found.kind == "texts" else {}
+    values = _inputs(found, inputs, chosen)
+    _leave_out_rejected(found, chosen, values)
     if chosen.labels is None:
         labels, names = _label_columns(found, chosen.each), chosen.each
     else:
-        labels, names = _label_sets(found, chosen.labels, columns.label_format)
+        labels, names = _label_sets(found, chosen.labels, columns)
     notes += name_notes(names, sum((matrix > 0).sum(0) for matrix in labels.values()).tolist())
     notes += single_label_notes(np.concatenate([(matrix > 0).sum(1) for matrix in labels.values()]), len(names))
     parts = complete_splits(labels, seed, notes)
     weights = _weights(found, columns.sample_weight, *parts["train"], max_train_rows)
     targets = {split: labels[key][ids] for split, (key, ids) in parts.items()}
     origins = {split: found.origins[key].take(ids) for split, (key, ids) in parts.items()}
-    if not found.normalize:
-        inputs: dict[str, Any] = {
-            split: found.images[key].select(ids) if found.images else [texts[key][i] for i in ids]
-            for split, (key, ids) in parts.items()
-        }
-        return label_data(found.name, source, inputs, targets, origins, names, notes, max_train_rows, weights)
-    arrays = {split: (found.splits[key][FEATURES][ids], targets[split]) for split, (key, ids) in parts.items()}
-    of_features = feature_names(arrays["train"][0].shape[1])
-    normalize = found.normalize
-    return feature_data(
-        found.name, arrays, origins, of_features, names, normalize, source, notes, max_train_rows, weights
-    )
+    if inputs.kind == "features":
+        arrays = {split: (values[key][ids], targets[split]) for split, (key, ids) in parts.items()}
+        of_features = chosen.inputs
+        if of_features == [FEATURES]:
+            of_features = feature_names(arrays["train"][0].shape[1])
+        data = feature_data(
+            found.name, arrays, origins, of_features, names, normalize, source, notes, max_train_rows, weights
+        )
+    else:
+        of_splits = {split: _take(values[key], ids) for split, (key, ids) in parts.items()}
+        data = label_data(found.name, source, of_splits, targets, origins, names, notes, max_train_rows, weights)
+    data.columns = _columns_read(inputs, chosen, columns)
+    return data
+
+
+def _columns_read(inputs: Inputs, chosen: Chosen, columns: Columns) -> dict[str, Any]:
+    """The columns that differ from the usual ones, for `config.inputs`."""
+    found: dict[str, Any] = {}
+    if inputs.kind == "text" and chosen.inputs != ["text"]:
+        found["text_column"] = ",".join(chosen.inputs)
+    if inputs.kind == "images" and chosen.inputs != [IMAGE]:
+        found["image_column"] = chosen.inputs[0]
+    if inputs.kind == "features" and chosen.inputs != [FEATURES]:
+        found["feature_columns"] = chosen.inputs
+    if chosen.labels not in (None, LABELS[0]):
+        found["label_column"] = chosen.labels
+    if columns.label_separator is not None:
+        found["label_separator"] = columns.label_separator
+    return found
+
+
+def _take(values: Any, ids: np.ndarray) -> Any:
+    return values.select(ids) if isinstance(values, Dataset) else [values[i] for i in ids]
+
+
+def _inputs(found: Reading, inputs: Inputs, chosen: Chosen) -> dict[str, Any]:
+    """Split -> its texts, pairs of texts, features (N, F) or images."""
+    if inputs.kind == "text":
+        return _texts(found, chosen.inputs)
+    values: dict[str, Any] = {}
+    size = None
+    for split, rows in found.splits.items():
+        missing = [name for name in chosen.inputs if name not in rows and name != FEATURES]
+        if missing and inputs.kind == "features":
+            raise DataError(f"{found.place(split)} has no column {missing[0]!r}, which is a feature in another split.")
+        for name in missing:
+            need_column(name, rows, "image_column", found.place(split))
+        place, table = partial(found.place, split), found.tables.get(split)
+        if inputs.kind == "images":
+            values[split] = _images(found, split, chosen.inputs[0])
+        elif chosen.inputs != [FEATURES]:
+            values[split] = number_columns({name: rows[name] for name in chosen.inputs}, place)
+        else:
+            of_table = table is not None and has_features(table.features.arrow_schema)
+            if table is not None and (of_table or not rows.get(FEATURES)):
+                values[split] = feature_rows(table, found.source, split, size)
+            else:
+                values[split] = feature_lists(rows[FEATURES], size, place)
+            size = values[split].shape[1] or size
+    return values
+
+
+def _images(found: Reading, split: str, column: str) -> Dataset:
+    place = partial(found.place, split)
+    if split in found.tables:
+        return stored_images(found.tables[split], column, found.folder, found.place(split), place)
+    names, origins = found.splits[split][column], found.origins[split]
+    found.origins[split] = replace(origins, files=np.array(names, dtype=object))
+    return named_images(names, Path(origins.source).parent, place)
+
+
+def _leave_out_rejected(found: Reading, chosen: Chosen, values: dict[str, Any]) -> None:
+    """Leave out rows that annotators rejected or did not answer, in place."""
+    several = {name: [v for rows in found.splits.values() for v in rows.get(name, ())] for name in ("answer", "status")}
+    column = rejected(several, (*chosen.inputs, chosen.labels, *chosen.each))
+    if column is None:
+        return
+    name, words = column
+    count = 0
+    for split, rows in found.splits.items():
+        kept = np.array([value.lower() not in words for value in rows[name]])
+        ids, count = np.flatnonzero(kept), count + int((~kept).sum())
+        found.splits[split] = {column: [cells[i] for i in ids] if cells else cells for column, cells in rows.items()}
+        found.origins[split] = found.origins[split].take(ids)
+        values[split] = values[split][ids] if isinstance(values[split], np.ndarray) else _take(values[split], ids)
+    found.notes.append(f"{count} rows left out: {name!r} says that they were rejected or not annotated.")
 
 
 def _texts(found: Reading, columns: Sequence[str]) -> dict[str, list]:
@@ -299,6 +309,8 @@ def _texts(found: Reading, columns: Sequence[str]) -> dict[str, list]:
         texts = {}
         for split, rows in found.splits.items():
             need_column(column, rows, "text_column", found.place(split))
+            if column not in TEXTS:
+                check_texts(rows[column], column, found.place(split))
             texts[split] = [text_cell(v, found.place(split, row)) for row, v in enumerate(rows[column])]
         found.notes += _empty_texts_note(texts, column, found.place)
         parts.append(texts)
@@ -324,21 +336,23 @@ def _weights(
 def _label_columns(found: Reading, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Label sets, (N, L) by split, from one column per label."""
     matrices = {}
+    marks = has_marks(rows.get(name, ()) for rows in found.splits.values() for name in names)
     for split, rows in found.splits.items():
         for name in names:
             need_column(name, rows, "label_columns", found.place(split), BARE[split == "test"])
         place = partial(found.place, split)
-        matrices[split] = column_labels({name: rows[name] for name in names}, place)
+        matrices[split] = column_labels({name: rows[name] for name in names}, place, marks)
     return matrices
 
 
-def _label_sets(found: Reading, column: str, label_format: str) -> tuple[dict[str, np.ndarray], list[str]]:
+def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str, np.ndarray], list[str]]:
     """Label sets, (N, L) by split, and label names, from one column of label sets."""
-    cells, raw = {}, []
+    cells: dict[str, list[list]] = {}
+    label_format, mark = columns.label_format, columns.label_separator
     for split, rows in found.splits.items():
         need_column(column, rows, "label_column", found.place(split), BARE[split == "test"])
-        cells[split] = [label_cell(v, found.place(split, i), keep_empty=True) for i, v in enumerate(rows[column])]
-        raw += rows[column]
+        cells[split] = [label_cell(v, found.place(split, i), True, mark) for i, v in enumerate(rows[column])]
+    raw = {split: rows[column] for split, rows in found.splits.items()}
     classes = found.classes.get(column)
     if (
         classes
@@ -346,18 +360,38 @@ def _label_sets(found: Reading, column: str, label_format: str) -> tuple[dict[st
         and all(len(set(cell)) == len(cell) for rows in cells.values() for cell in rows)
     ):
         label_format = "ids"
-    labels, names = label_matrix(cells, classes or found.names, label_format, found.source, found.place)
-    if not (classes or found.names):
-        found.notes += separator_notes(raw, names)
-        values = [cell for rows in cells.values() for cell in rows]
-        are_ids = (guess_format(values, None) if label_format == "auto" else label_format) == "ids"
+    known = classes or found.names
+    if label_format in ("auto", "names") and not classes and mark is None:
+        if label_format == "names" or guess_format([cell for rows in cells.values() for cell in rows], None) == "names":
+            cells, note = split_joined(cells, raw, known)
+            found.notes += [note] if note else []
+    cells = _vectors(found, cells) if label_format in ("auto", "multi_hot") else cells
+    values = [cell for rows in cells.values() for cell in rows]
+    form = guess_format(values, None) if label_format == "auto" else label_format
+    if known is None and found.names_of_ids is not None and form != "names":
+        names, file = found.names_of_ids
+        if form == "ids" or {len(cell) for cell in values} == {len(names)}:
+            known = names
+            found.notes.append(f"label names from {file}.")
+    labels, names = label_matrix(cells, known, label_format, found.source, found.place)
+    if not known:
+        found.notes += separator_notes([cell for rows in raw.values() for cell in rows], names) if mark is None else []
         unused = int((sum((matrix != 0).sum(0) for matrix in labels.values()) == 0).sum())
-        if unused and are_ids:
+        if unused and form == "ids":
             found.notes.append(
                 f"{unused} of {len(names)} labels occur in no row: numbers are ids, counted from 0. If they are names, "
                 "give --label_format names."
             )
     return labels, names
+
+
+def _vectors(found: Reading, cells: dict[str, list[list]]) -> dict[str, list[list]]:
+    """Cells, with bit strings as vectors, which is noted."""
+    vectors = as_vectors(cells)
+    example = next((cell for rows in cells.values() for cell in rows if cell), [""])[0]
+    if vectors != cells:
+        found.notes.append(f"cells such as {example} are vectors of 0 and 1. If they are names: --label_format names.")
+    return vectors
 
 
 def _split_column_note(rows: Rows) -> list[str]:

@@ -1,4 +1,4 @@
-"""Files of lines, csv, tsv and jsonl, whose rows are read one at a time.
+"""Files whose rows are read one at a time: csv, tsv, jsonl, and json with an array of objects.
 
 The standard library reads them, not `datasets`. There, a short row silently gets empty cells, rows that are all too
 long lose their last cells, a JSON text such as 2024-01-01 becomes a date, errors count rows instead of lines, and a
@@ -11,28 +11,50 @@ import csv
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TextIO
 
 from .common import DataError
+from .exports import plain_rows
 
-SUFFIXES = (".csv", ".tsv", ".jsonl")
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".json")
+JSON = (".jsonl", ".json")
+WHITE = re.compile(r"[\s,]*")
+BLOCK = 1 << 20  # characters of a JSON array that are decoded at once
 Row = tuple[int, list[Any]]  # its first line, counted from 1, and its values
 
 
-def read_lines(path: Path, without_header: Sequence[str] = ()) -> tuple[list[str], Iterator[Row]]:
-    """The columns of a file, and its rows, with values in the order of the columns.
+class Lines(NamedTuple):
+    """A file.
+
+    Attributes:
+        columns: their names.
+        rows: values in the order of the columns; they can be read once.
+        left_out: what was left out of an export, with counts, after its rows have been read.
+    """
+
+    columns: list[str]
+    rows: Iterator[Row]
+    left_out: Counter[str]
+
+
+def read_lines(path: Path, without_header: Sequence[str] = ()) -> Lines:
+    """A file and its rows.
 
     Args:
-        path: csv and tsv name the columns in their first row; in jsonl they are the fields of the first object.
+        path: csv and tsv name the columns in their first row; in JSON they are the fields of the first object. A
+            `.json` is an array of objects, or has one in each line. Of exports of annotation tools, see [`plain_rows`].
         without_header: column names for a tsv without a header, known by ids in the second cell.
 
     Raises:
         DataError: names the file and the line, when that is reached.
     """
-    rows = _checked(path, _objects(path) if path.suffix.lower() == ".jsonl" else _table(path, without_header))
-    return next(rows)[1], rows
+    left_out: Counter[str] = Counter()
+    is_json = path.suffix.lower() in JSON
+    rows = _checked(path, _objects(path, left_out) if is_json else _table(path, without_header))
+    return Lines(next(rows)[1], rows, left_out)
 
 
 def not_utf8(path: Path, error: UnicodeDecodeError) -> DataError:
@@ -120,14 +142,8 @@ def json_row(line: str, where: str) -> dict[str, Any]:
     Raises:
         DataError: the line is not an object, or one without fields or with a field twice.
     """
-
-    def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(found := dict(pairs)) < len(pairs):
-            raise ValueError(f"a field occurs twice among {', '.join(name for name, _ in pairs)}")
-        return found
-
     try:
-        row = json.loads(line, object_pairs_hook=fields)
+        row = json.loads(line, object_pairs_hook=_fields)
         if not isinstance(row, dict) or not row:
             raise ValueError("not an object with fields")
     except (ValueError, RecursionError) as error:
@@ -135,22 +151,90 @@ def json_row(line: str, where: str) -> dict[str, Any]:
     return row
 
 
-def _objects(path: Path) -> Iterator[Row]:
+def _objects(path: Path, left_out: Counter[str]) -> Iterator[Row]:
     """The fields, then the values of each object."""
     columns: list[str] = []
-    with open(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            row = json_row(line, f"{path}, line {number}")
-            if not columns:
-                columns = list(row)
-                yield number, columns
-            if row.keys() != set(columns):
-                raise DataError(
-                    f"{path}, line {number}: fields {sorted(row)}, expected {sorted(columns)} as in the rows before. "
-                    "Give every row all fields; [] is an empty list of labels."
-                )
-            yield number, [row[name] for name in columns]
+    for number, row in plain_rows(json_objects(path), str(path), left_out):
+        if not columns:
+            columns = list(row)
+            yield number, columns
+        if row.keys() != set(columns):
+            raise DataError(
+                f"{path}, line {number}: fields {sorted(row)}, expected {sorted(columns)} as in the rows before. "
+                "Give every row all fields; [] is an empty list of labels."
+            )
+        yield number, [row[name] for name in columns]
     if not columns:
-        raise DataError(f"{path} is empty.")
+        raise DataError(f"{path} is empty." if not left_out else f"{path}: no row has an annotation.")
+
+
+def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The line and the fields of each object in lines of JSON, or in an array.
+
+    Raises:
+        DataError: something else, with its line.
+    """
+    with open(path, encoding="utf-8-sig") as file:
+        first = next((char for char in iter(lambda: file.read(1), "") if not char.isspace()), "")
+        file.seek(0)
+        if path.suffix.lower() == ".json" and first == "[":
+            yield from _array(path, file)
+            return
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                try:
+                    row = json_row(line, f"{path}, line {number}")
+                except DataError as error:
+                    if path.suffix.lower() == ".json" and number == 1:
+                        raise _no_rows(path) from error
+                    raise
+                if path.suffix.lower() == ".json" and number == 1 and _is_whole(row):
+                    raise _no_rows(path)
+                yield number, row
+
+
+def _is_whole(row: dict[str, Any]) -> bool:
+    """True if an object holds a table by columns, or a list of rows."""
+    values = [*row.values()]
+    by_columns = len(values) > 1 and all(isinstance(value, dict) for value in values)
+    return by_columns or (len(values) == 1 and isinstance(values[0], list) and isinstance([*values[0], 0][0], dict))
+
+
+def _no_rows(path: Path) -> DataError:
+    return DataError(
+        f"{path}: expected an array of objects, [{{...}}, {{...}}], or an object per line. pandas writes one by "
+        'frame.to_json(file, orient="records").'
+    )
+
+
+def _array(path: Path, file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of an array, a block of text at a time."""
+    decoder, text = json.JSONDecoder(object_pairs_hook=_fields), file.read(BLOCK)
+    at = text.index("[") + 1
+    line = 1 + text.count("\n", 0, at)
+    while True:
+        start = WHITE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+        line += text.count("\n", at, start)
+        at = start
+        try:
+            if text[at : at + 1] == "]":
+                return
+            row, stop = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            more = file.read(max(BLOCK, len(text) - at))
+            if not more:
+                raise DataError(f"{path}, line {line}: not a JSON object: {error}. The file may end early.") from error
+            text, at = text[at:] + more, 0
+            continue
+        if not isinstance(row, dict) or not row:
+            raise DataError(f"{path}, line {line}: {str(row)[:60]!r} in the array; expected an object with fields.")
+        yield line, row
+        line += text.count("\n", at, stop)
+        at = stop
+
+
+def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object. Raises ValueError for a field that occurs twice."""
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError(f"a field occurs twice among {', '.join(name for name, _ in pairs)}")
+    return found

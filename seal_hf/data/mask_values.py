@@ -12,10 +12,9 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HFValidationError
 
 from ..structures.masks import IGNORE, MOST_CLASSES
-from ..utils.files import json_object
 from ..utils.messages import few
 from .common import DataError
-from .line_files import not_utf8
+from .name_files import LABEL_LIST, names_beside, names_of_file
 
 TEXT, MAP = "classes.txt", "id2label.json"  # files of names, in a data set's folder or repo
 BINARY = ("background", "foreground")
@@ -164,41 +163,25 @@ def given_names(given: str | Sequence[str]) -> list[str]:
         file = Path(words[0])
         if not file.is_file():
             raise DataError(f"`class_names` is {words[0]!r}, but there is no such file.")
-        return names_of_file(file)
+        return _checked(names_of_file(file), file)
     return _checked([name.strip() for word in words for name in word.split(",") if name.strip()], "`class_names`")
 
 
-def names_beside(path: Path) -> list[str] | None:
-    """The names of classes in a folder, or beside a file: `classes.txt`, a name in each line, or `id2label.json`, as in
-    Hub data sets; None without such a file."""
-    folder = path if path.is_dir() else path.parent
-    file = next((folder / name for name in (TEXT, MAP) if (folder / name).is_file()), None)
-    return None if file is None else names_of_file(file)
+def find_names(path: Path) -> list[str] | None:
+    """The names of classes in a file in a folder, or beside a file, see `name_files.py`; None without such a file."""
+    found = names_beside(path, (LABEL_LIST,))
+    return None if found is None else _checked(found[0], path)
 
 
 def names_on_hub(repo: str) -> list[str] | None:
-    """As [`names_beside`], in a data set's repo on the Hub; None if neither file can be read from it."""
+    """The names in `id2label.json` or `classes.txt` of a data set's repo on the Hub; None if neither file can be read
+    from it."""
     for name in (MAP, TEXT):
         try:
-            return names_of_file(Path(hf_hub_download(repo, name, repo_type="dataset")))
+            return _checked(names_of_file(Path(hf_hub_download(repo, name, repo_type="dataset"))), f"{repo}, {name}")
         except (OSError, HFValidationError):  # no such file or repo, or no network
             continue
     return None
-
-
-def names_of_file(file: Path) -> list[str]:
-    """Raises DataError for a file of another form."""
-    if file.suffix.lower() != ".json":
-        try:
-            lines = file.read_text(encoding="utf-8-sig").splitlines()
-        except UnicodeDecodeError as error:
-            raise not_utf8(file, error) from error
-        return _checked([line.strip() for line in lines if line.strip()], file)
-    names = json_object(file, "Give it names by class id, as in the `id2label` of a model.")
-    ids = [str(i) for i in range(len(names))]
-    if names.keys() != set(ids) or not all(isinstance(name, str) for name in names.values()):
-        raise DataError(f"{file}: expected the names of class ids from 0 on, found {few(list(names), 5)}.")
-    return _checked([names[i] for i in ids], file)
 
 
 def _checked(names: list[str], source: Any) -> list[str]:

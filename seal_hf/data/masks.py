@@ -24,7 +24,7 @@ from .image_files import mask_values, paired_files, pixels
 from .image_tables import check_files
 from .inputs.stored_arrays import reason
 from .mask_reader import MaskReader, SegmentationSplit
-from .mask_values import BINARY, MaskValues, given_names, names_beside, names_on_hub
+from .mask_values import BINARY, MaskValues, find_names, given_names, names_on_hub
 from .stratified import complete_splits
 from .table_sources import Tables, from_hub, in_memory, is_stored, split_of, stored
 from .unlabelled import check_numbers, limit_validation, parted, pictures_without_masks
@@ -165,15 +165,15 @@ def _read(
         return _Found(name, f"embedded {name}", splits, lambda: EMBEDDED[name])
     if path is not None and not is_stored(path):
         splits = _read_path(path, reader)
-        return _Found(path.stem if path.is_file() else path.name, dataset, splits, lambda: names_beside(path))
+        return _Found(path.stem if path.is_file() else path.name, dataset, splits, lambda: find_names(path))
     tables = stored(path) if path else from_hub(dataset) if isinstance(dataset, str) else in_memory(dataset)
 
-    def find_names() -> list[str] | None:
+    def stored_names() -> list[str] | None:
         if path is not None:
-            return names_beside(path)
+            return find_names(path)
         return names_on_hub(dataset.partition(":")[0]) if isinstance(dataset, str) else None
 
-    return _Found(tables.name, tables.source, _read_tables(tables, reader, *columns), find_names)
+    return _Found(tables.name, tables.source, _read_tables(tables, reader, *columns), stored_names)
 
 
 def _complete(

@@ -142,27 +142,41 @@ def _label_names(folder: Path, name: str, table: Table) -> list[str]:
     path = folder / f"{name}.xml"
     if not path.is_file() and len(found := sorted(folder.glob("*.xml"))) == 1:  # name-train.arff alone, or renamed
         path = found[0]
+    if not path.is_file() and table.meka_labels:
+        count = table.meka_labels
+        names = list(table.attributes[:count] if count > 0 else table.attributes[count:])
+        return _checked_names(folder, name, table, names, f"{name}.arff, -C {count} in its relation")
     if not path.is_file():
-        raise DataError(f"{path} is missing: the XML file lists the attributes of {name}.arff that are labels.")
+        raise DataError(
+            f"{path} is missing: the XML file lists the attributes of {name}.arff that are labels. Without it, write "
+            "how "
+            "many of the first attributes are, as MEKA does: @relation 'name: -C 5', or -C -5 for the last ones."
+        )
     try:
         root = ElementTree.parse(path).getroot()
     except ElementTree.ParseError as error:
         raise DataError(f"{path}: not readable as XML: {error}") from error
     labels = [element.get("name") or "" for element in root.iter() if element.tag.split("}")[-1] == "label"]
     columns = set(table.names)
-    names = [label if label in columns else unescape(label) for label in labels]
+    return _checked_names(
+        folder, name, table, [label if label in columns else unescape(label) for label in labels], str(path)
+    )
+
+
+def _checked_names(folder: Path, name: str, table: Table, names: list[str], source: str) -> list[str]:
+    columns = set(table.names)
     missing = [label for label in names if label not in columns]
     if missing or not names:
         first = f"; the first: {missing[0]!r}.{did_you_mean(missing[0], table.names)}" if missing else ""
         raise DataError(
-            f"{path}: {len(missing)} of {len(names)} labels are not numeric or two-valued attributes of "
+            f"{source}: {len(missing)} of {len(names)} labels are not numeric or two-valued attributes of "
             f"{name}.arff{first}"
         )
     twice = next((label for label in names if label in table.repeated), None)
     if twice is not None:  # the others would be features that reveal the label
         raise DataError(f"{folder}: label {twice!r} of {name}.arff names several attributes. Rename the others.")
     if len(set(names)) != len(names):
-        raise DataError(f"{path}: label {max(names, key=names.count)!r} is listed twice.")
+        raise DataError(f"{source}: label {max(names, key=names.count)!r} is listed twice.")
     return names
 
 

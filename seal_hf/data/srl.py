@@ -1,11 +1,12 @@
-"""Semantic roles in bracket columns: index, word, POS, parse bit, frame, sense, and one column per predicate.
+"""Semantic roles in columns: index, word, POS, parse bit, frame, sense, and one bracket column per predicate.
 
     0   Al       NNP  (NP*   -     -        (ARG0*
     1   Zaman    NNP  *)     -     -        *)
     2   killed   VBD  (VP*   kill  kill.01  (V*)
 
-There is one example per proposition, or bracket column: its words, BIO tags of its roles, and `predicate`, the index of
-the first word of its `V`.
+CoNLL-2012, which has document and part before them, and CoNLL-2009, whose roles are those of single words, are known by
+their columns. There is one example per proposition, or column of roles: its words, BIO tags of its roles, and
+`predicate`, the index of the first word of its `V`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .columns import Line, Rows, blocks_of, line_origins
+from .columns import Line, Rows, blocks_of, is_conll_2012, line_origins
 from .common import DataError
 
 WORD, POS, FRAME, FIRST_ROLE = 1, 2, 4, 6
@@ -41,8 +42,8 @@ def read_srl(path: Path) -> tuple[Rows, list[str]]:
             if predicate is None:
                 no_verb += 1
                 continue
-            rows["words"].append(sentence.columns[WORD])
-            rows["pos"].append(sentence.columns[POS])
+            rows["words"].append(sentence.words)
+            rows["pos"].append(sentence.pos)
             rows["tags"].append(tags)
             rows["predicate"].append(predicate)
             begins.append(sentence.lines[0].number)
@@ -55,6 +56,32 @@ def read_srl(path: Path) -> tuple[Rows, list[str]]:
     notes += [f"{path.name}: {without} sentences without a proposition dropped."] if without else []
     notes += [f"{path.name}: {no_verb} propositions without V dropped: their predicate is unknown."] if no_verb else []
     return rows | line_origins(path, begins), notes
+
+
+class Layout(NamedTuple):
+    """The columns of a format: word, part of speech, frame, the first of the roles, and how many follow the roles;
+    `single`: a role is that of a word, not a bracket; `empty`: how a cell without a frame or role is written."""
+
+    word: int = WORD
+    pos: int = POS
+    frame: int = FRAME
+    roles: int = FIRST_ROLE
+    after: int = 0
+    single: bool = False
+    empty: str = "-"
+
+
+PLAIN, CONLL_2012, CONLL_2009 = Layout(), Layout(3, 4, 7, 11, 1), Layout(1, 4, 12, 14, single=True, empty="_")
+
+
+def layout_of(block: list[Line]) -> Layout:
+    """The format of a sentence."""
+    cells = block[0].cells
+    if is_conll_2012(cells):
+        return CONLL_2012
+    if len(cells) >= CONLL_2009.roles and all(line.cells[12:13] in (["_"], ["Y"]) for line in block):
+        return CONLL_2009
+    return PLAIN
 
 
 class Proposition(NamedTuple):
@@ -75,6 +102,16 @@ class RoleSentence(NamedTuple):
     lines: list[Line]
     columns: list[list[str]]
     propositions: list[Proposition]
+    layout: Layout = PLAIN
+
+    @property
+    def words(self) -> list[str]:
+        return self.columns[self.layout.word]
+
+    @property
+    def pos(self) -> list[str]:
+        """The parts of speech."""
+        return self.columns[self.layout.pos]
 
 
 def role_sentences(path: Path, gold: bool = True) -> Iterator[RoleSentence]:
@@ -90,33 +127,45 @@ def role_sentences(path: Path, gold: bool = True) -> Iterator[RoleSentence]:
         block = [line for line in block if not (line.text.startswith("#") and len(line.cells) < FIRST_ROLE)]
         if not block:
             continue
-        columns = _columns(block, path)
-        frames = [i for i, frame in enumerate(columns[FRAME]) if frame != "-"]
-        if len(columns) == FIRST_ROLE and not gold:
-            yield RoleSentence(block, columns, [Proposition(None, place) for place in frames])
+        layout = layout_of(block)
+        columns = _columns(block, path, layout)
+        frames = [i for i, frame in enumerate(columns[layout.frame]) if frame != layout.empty]
+        role_columns = columns[layout.roles : len(columns) - layout.after]
+        if not role_columns and not gold:
+            yield RoleSentence(block, columns, [Proposition(None, place) for place in frames], layout)
             continue
-        if len(frames) != len(columns) - FIRST_ROLE:
+        if len(frames) != len(role_columns):
             raise DataError(
                 f"{path}, line {block[0].number}: {len(frames)} words of the sentence have a frame, but there are "
-                f"{len(columns) - FIRST_ROLE} bracket columns; expected one per frame."
+                f"{len(role_columns)} bracket columns; expected one per frame. Read are CoNLL-2005 (index, word, POS, "
+                "parse bit, frame, sense, roles), CoNLL-2009 and CoNLL-2012."
             )
-        roles = [_bio(cells, block, path, number) for number, cells in enumerate(columns[FIRST_ROLE:])]
-        yield RoleSentence(
-            block, columns, [Proposition(tags, tags.index("B-V") if "B-V" in tags else None) for tags in roles]
-        )
+        if layout.single:
+            roles = [_single(cells, place) for cells, place in zip(role_columns, frames, strict=True)]
+        else:
+            roles = [_bio(cells, block, path, number) for number, cells in enumerate(role_columns)]
+        propositions = [Proposition(tags, tags.index("B-V") if "B-V" in tags else None) for tags in roles]
+        yield RoleSentence(block, columns, propositions, layout)
 
 
-def _columns(block: list[Line], path: Path) -> list[list[str]]:
+def _columns(block: list[Line], path: Path, layout: Layout) -> list[list[str]]:
     """The columns of a sentence; all its lines must have the same number."""
     width = len(block[0].cells)
     for line in block:
-        if len(line.cells) != width or width < FIRST_ROLE:
+        if len(line.cells) != width or width < layout.roles:
             raise DataError(
-                f"{path}, line {line.number}: {len(line.cells)} columns, expected {max(width, FIRST_ROLE)}: index, "
+                f"{path}, line {line.number}: {len(line.cells)} columns, expected {max(width, layout.roles)}: index, "
                 f"word, POS, parse bit, frame, sense, and a bracket column per predicate, the same number in all "
                 f"lines of a sentence."
             )
     return [list(column) for column in zip(*(line.cells for line in block), strict=True)]
+
+
+def _single(cells: list[str], predicate: int) -> list[str]:
+    """Roles of single words as BIO tags; the predicate is `B-V`."""
+    tags = ["O" if cell == CONLL_2009.empty else f"B-{cell}" for cell in cells]
+    tags[predicate] = "B-V"
+    return tags
 
 
 def _bio(cells: list[str], block: list[Line], path: Path, number: int) -> list[str]:

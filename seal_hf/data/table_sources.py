@@ -17,6 +17,7 @@ from pyarrow import parquet
 
 from ..utils.files import visible
 from ..utils.messages import few
+from .column_values import LOOKED_AT
 from .common import DataError, Origins, id_column
 
 SPLIT_WORDS = {
@@ -112,17 +113,23 @@ def _stored(path: Path) -> Tables:
     return _by_split(saved if isinstance(saved, Mapping) else {"": saved}, path.name, str(path))
 
 
-def columns_of(path: Path) -> pa.Schema:
-    """The columns of the first table of a path that [`is_stored`]; no row is read.
+def first_rows(path: Path) -> Tables:
+    """The first rows of the first table of a path that [`is_stored`].
 
     Raises:
         DataError: a file is damaged.
     """
     if _is_saved(path):
-        return next(iter(stored(path).splits.values())).features.arrow_schema
+        found = _stored(path)
+        split = next(iter(found.splits))
+        table = found.splits[split]
+        return Tables(path.stem, str(path), {split: table.select(range(min(len(table), LOOKED_AT)))}, found.origins)
     file = path if path.is_file() else _parquet_files(path)[0]
     try:
-        return parquet.read_schema(file)
+        with parquet.ParquetFile(file) as opened:
+            batch = next(opened.iter_batches(LOOKED_AT), None)
+            table = opened.schema_arrow.empty_table() if batch is None else pa.Table.from_batches([batch])
+            return Tables(path.stem, str(path), {"all": Dataset(table)})
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(file, error) from error
 

@@ -12,11 +12,12 @@ import numpy as np
 from ..utils.files import visible
 from .columns import Rows, read_columns, take
 from .common import SPLITS, DataError, find_data, groups_of, random_split
+from .name_files import LABEL_LIST, is_name_file, names_beside
 from .references import is_references, read_references
 from .srl import read_srl
 from .stratified import complete_splits
 from .table_sources import SPLIT_WORDS, from_hub, in_memory, is_stored, split_of, stored
-from .tag_tables import JSON, PREDICATE, json_tables, read_tables
+from .tag_tables import JSON, PREDICATE, is_long, line_tables, read_tables, stored_tables
 
 COLUMN_SUFFIXES = (
     ".conll",
@@ -50,12 +51,25 @@ def read_splits(
         tables = stored(path) if path else from_hub(dataset) if isinstance(dataset, str) else in_memory(dataset)
     else:
         files = _with_train(split_files(path, notes), path) if path.is_dir() else {"all": path}
-        if not all(file.suffix.lower() in JSON for file in files.values()):
+        if not all(map(_has_rows, files.values())):
             return path.stem, dataset, _read_files(files, reading, seed, notes)
-        tables = json_tables(str(path), files)
-        tables.name = path.stem
-    splits = read_tables(tables, reading.word_column, reading.tag_column, notes, reading.roles)
-    return tables.name, tables.source, _complete(splits, seed, notes)
+        found = line_tables(files, notes)
+        name, source = path.stem, str(path)
+    if path is None or is_stored(path):
+        found, name, source = stored_tables(tables), tables.name, tables.source
+        notes += tables.notes
+    named = None if path is None else names_beside(path, (LABEL_LIST,))
+    splits = read_tables(found, reading.word_column, reading.tag_column, notes, reading.roles, named)
+    return name, source, _complete(splits, seed, notes)
+
+
+def _has_rows(file: Path) -> bool:
+    """True for JSON and csv, and for a tsv whose header names the sentence of each word."""
+    if file.suffix.lower() in (*JSON, ".csv"):
+        return True
+    with open(file, "rb") as opened:
+        first = opened.readline(10_000).decode("utf-8-sig", "replace").rstrip("\r\n")
+    return file.suffix.lower() == ".tsv" and is_long(first.split("\t"))
 
 
 def _read_files(files: dict[str, Path], reading: Reading, seed: int, notes: list[str]) -> dict[str, Rows]:
@@ -64,12 +78,23 @@ def _read_files(files: dict[str, Path], reading: Reading, seed: int, notes: list
     for split, file in files.items():
         splits[split], found = _reader_of(file, reading)(file)
         notes += found
+        notes += [note for note in _name_ids(splits[split], file) if note not in notes]
     if "all" not in splits or reading.roles or not is_references(files["all"]):
         return _complete(splits, seed, notes)
     parts = random_split(len(splits["all"]["words"]), REFERENCE_PARTS, seed)
     sizes = " / ".join(str(len(part)) for part in parts)
     notes.append(f"one file: {sizes} rows for train, validation and test, at random (seed {seed}).")
     return {split: take(splits["all"], ids) for split, ids in zip(SPLITS, parts, strict=True)}
+
+
+def _name_ids(rows: Rows, file: Path) -> list[str]:
+    """Names for tags that are ids, from a file beside the data, in place; and a note."""
+    tags = {tag for row in rows["tags"] for tag in row}
+    named = names_beside(file, (LABEL_LIST,)) if tags and all(map(str.isdigit, tags)) else None
+    if named is not None and all(int(tag) < len(named[0]) for tag in tags):
+        rows["tags"] = [[named[0][int(tag)] for tag in row] for row in rows["tags"]]
+        return [f"names of tags from {named[1]}."]
+    return []
 
 
 def _complete(splits: dict[str, Rows], seed: int, notes: list[str]) -> dict[str, Rows]:
@@ -94,18 +119,10 @@ def _complete(splits: dict[str, Rows], seed: int, notes: list[str]) -> dict[str,
 def _reader_of(file: Path, reading: Reading) -> Reader:
     if reading.roles or file.suffix.lower() == ".srl":
         return read_srl
-    if file.suffix.lower() == ".csv":
-        raise DataError(
-            f"{file}: tags are not read from a csv. Give columns (.conll, .tsv), or .jsonl or .parquet with lists of "
-            "words and tags."
-        )
     if is_references(file):
         return lambda path: read_references(path, bio=not reading.plain)
     word, tag = reading.word_column, reading.tag_column
-    for option, column in (("word_column", word), ("tag_column", tag)):
-        if isinstance(column, str):
-            raise DataError(f"{file}: `{option}` is {column!r}; columns of this format have numbers, from 0 on.")
-    return lambda path: read_columns(path, int(word), int(tag))
+    return lambda path: read_columns(path, word, tag)
 
 
 def split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
@@ -114,7 +131,11 @@ def split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
     Raises:
         DataError: two files of a split.
     """
-    files = [file for file in visible(folder) if file.is_file() and not file.name.startswith("README")]
+    files = [
+        file
+        for file in visible(folder)
+        if file.is_file() and not file.name.startswith("README") and not is_name_file(file)
+    ]
     if len(files) == 1:
         return {"all": files[0]}
     found: dict[str, Path] = {}

@@ -1,68 +1,102 @@
-"""Tag sequences from tables in memory, on disk or on the Hub, and from .json and .jsonl files. A row is a sentence: two
-lists."""
+"""Tag sequences from tables in memory, on disk or on the Hub, and from json, jsonl and csv files.
+
+A row is a sentence: two lists, of words and of tags; or a text and the spans in it, by characters (`spans.py`). A row
+of a csv is a word with its tag, and a column names the sentence.
+"""
 
 from __future__ import annotations
 
-import glob
 import re
-import tempfile
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
-from datasets import Dataset
 
 from ..utils.messages import did_you_mean
-from .columns import ORIGINS, Rows, lines_of
+from .columns import ORIGINS, TAG_NAMES, WORD_NAMES, Rows, TagTable
 from .common import SPLITS, DataError, Origins, id_column
-from .line_files import json_row
+from .row_tables import LineTable
+from .spans import SPAN_COLUMNS, differ, words_and_tags
 from .table_sources import Tables, class_names
 
 JSON = (".json", ".jsonl")
-STRINGS = ("string", "large_string")
 USUAL = {"word_column": ("words", "tokens"), "tag_column": ("tags", "ner_tags", "pos_tags", "labels")}
 PREDICATE = "predicate"
+SENTENCE_NAME = re.compile(r"(?i)(?:sentences?|sents?)(?:[ _.-]?(?:#|id|idx|nr|no|num|number|index))?|sid")
 
 
-def json_tables(name: str, files: dict[str, Path]) -> Tables:
-    """Local files, with the key `all` for a single one, loaded by `datasets.load_dataset`.
-
-    Raises:
-        DataError: a file cannot be loaded.
-    """
-    for file in files.values():
-        if not file.stat().st_size:
-            raise DataError(f"{file} is empty.")
-    names = {split: "train" if split == "all" else re.sub(r"\W", "_", split) for split in files}
-    paths = {names[split]: glob.escape(str(file)) for split, file in files.items()}  # else `datasets` reads a pattern
-    try:
-        for file in files.values():  # `datasets` reads other encodings, and fails when a text is looked at
-            deque(lines_of(file), maxlen=0)
-        with tempfile.TemporaryDirectory() as cache:  # the library's cache identifies files only by time stamps
-            loaded = datasets.load_dataset("json", data_files=paths, cache_dir=cache, keep_in_memory=True)
-    except DataError:
-        raise
-    except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
-        _find_mistake(files.values())
-        reason = next((str(e) for e in (error.__cause__, error) if e is not None and str(e)), type(error).__name__)
-        raise DataError(f"Data set {name!r} could not be loaded: {reason}") from error
-    splits = {split: loaded[names[split]] for split in files if split in ("all", *SPLITS)}
-    return Tables(name, name, splits, {split: _origins(table, files[split]) for split, table in splits.items()})
+def stored_tables(tables: Tables) -> dict[str, TagTable]:
+    """The splits of tables in memory, on disk or on the Hub."""
+    found = {}
+    for split, table in tables.splits.items():
+        classes = {name: names for name in table.column_names if (names := class_names(table, name))}
+        kept = [name for name in table.column_names if not hasattr(table.features[name], "decode_example")]
+        found[split] = TagTable({name: table[name][:] for name in kept}, tables.origins[split], classes)
+    return found
 
 
-def _find_mistake(files: Iterable[Path]) -> None:
-    """Raises DataError for the first line that is no object, or other text than UTF-8."""
-    for file in (file for file in files if file.suffix.lower() == ".jsonl"):
-        for number, line in enumerate(lines_of(file), start=1):
-            if line.strip():
-                json_row(line, f"{file}, line {number}")
+def line_tables(files: Mapping[str, Path], notes: list[str]) -> dict[str, TagTable]:
+    """The splits of json, jsonl, csv and tsv files, whose key is `all` for a single file."""
+    found = {}
+    for split, file in files.items():
+        table = LineTable(file, USUAL["tag_column"][0])
+        columns, lines = table.read()
+        notes += table.notes
+        if file.suffix.lower() not in JSON:
+            columns, lines = _sentences(columns, lines, file)
+        ids = id_column(columns["id"]) if "id" in columns else None
+        found[split] = TagTable(columns, Origins(str(file), lines=np.array(lines, dtype=np.int64), ids=ids))
+    return {split: table for split, table in found.items() if split in ("all", *SPLITS)}
+
+
+def is_long(columns: Sequence[str]) -> bool:
+    """True if a column names the sentence of each word."""
+    return any(map(SENTENCE_NAME.fullmatch, columns)) and any(name.lower() in WORD_NAMES for name in columns)
+
+
+def _sentences(columns: dict[str, list[Any]], lines: list[int], file: Path) -> tuple[dict[str, list[Any]], list[int]]:
+    """Rows of words as rows of sentences. An empty cell repeats the sentence above it."""
+    names = [name for name in columns if SENTENCE_NAME.fullmatch(name)]
+    if not names or not any(name.lower() in WORD_NAMES for name in columns):
+        raise DataError(
+            f"{file}: the columns are {', '.join(columns)}. Tags are read from a table with a word in each row if a "
+            "column sentence_id names its sentence, beside word and tag. Else give columns without a header (.conll, "
+            ".tsv), or .jsonl or .parquet with lists of words and tags."
+        )
+    keys = columns[names[0]]
+    begins = [i for i, key in enumerate(keys) if i == 0 or (str(key).strip() and key != _last(keys, i))]
+    ends = [*begins[1:], len(keys)]
+    seen: set[Any] = set()
+    for begin in begins:
+        if keys[begin] in seen:
+            raise DataError(
+                f"{file}, line {lines[begin]}: the sentence {keys[begin]!r} occurs before, apart from these words. "
+                "Sort "
+                f"the rows by {names[0]!r}, or give each sentence its own value."
+            )
+        seen.add(keys[begin])
+    parts = [*zip(begins, ends, strict=True)]
+    words = next(name for name in columns if name.lower() in WORD_NAMES)
+    others = [name for name in columns if name not in (names[0], words)]
+    tags = next((name for usual in TAG_NAMES for name in others if name.lower() == usual), None)
+    renamed = {words: "words"} | ({} if tags is None else {tags: "tags"})
+    found = {renamed.get(name, name): [columns[name][a:b] for a, b in parts] for name in (words, *others)}
+    return found, [lines[begin] for begin in begins]
+
+
+def _last(keys: Sequence[Any], i: int) -> Any:
+    """The last key before row i that is not empty."""
+    return next((keys[j] for j in range(i - 1, -1, -1) if str(keys[j]).strip()), None)
 
 
 def read_tables(
-    tables: Tables, word_column: int | str, tag_column: int | str, notes: list[str], predicate: bool = False
+    splits: Mapping[str, TagTable],
+    word_column: int | str,
+    tag_column: int | str,
+    notes: list[str],
+    predicate: bool = False,
+    named: tuple[list[str], str] | None = None,
 ) -> dict[str, Rows]:
     """The rows of tables, by split.
 
@@ -71,35 +105,108 @@ def read_tables(
             a `ClassLabel`.
         notes: notes on what was chosen and left out are added.
         predicate: read a column `predicate`, the index of a word in its sentence.
+        named: the names of tags that are ids, and the file beside the data that has them.
 
     Raises:
         DataError: a missing column; the first row whose lists differ in length, or with a word that is not text, a
             missing tag, or a predicate that is not the index of a word.
     """
-    splits = {}
-    notes += tables.notes
-    for split, table in tables.splits.items():
-        place = tables.origins[split].source
-        words = _column_name(table, "word_column", word_column, 0, place)
-        tags = _column_name(table, "tag_column", tag_column, -1, place)
-        origins = tables.origins[split]
-        splits[split] = _rows(table, words, tags, origins)
-        splits[split] |= {PREDICATE: _predicates(table, splits[split]["words"], origins)} if predicate else {}
-        splits[split][ORIGINS] = origins
+    found = {}
+    for split, table in splits.items():
+        place = table.origins.source
+        if (spans := _span_column(table, word_column, tag_column)) is not None:
+            table = words_and_tags(table, *spans, notes)
+            words, tags = "words", "tags"
+        else:
+            words = _column_name(table, "word_column", word_column, 0, place)
+            tags = _column_name(table, "tag_column", tag_column, -1, place)
+        if named is not None and tags not in table.classes and _are_ids(table.columns[tags], len(named[0])):
+            table.classes[tags] = named[0]
+            notes += [note for note in (f"names of tags from {named[1]}.",) if note not in notes]
+            table.columns[tags] = [[int(tag) for tag in row] for row in table.columns[tags]]
+        origins = table.origins
+        found[split] = _rows(table, words, tags, origins)
+        found[split] |= {PREDICATE: _predicates(table, found[split]["words"], origins)} if predicate else {}
+        found[split][ORIGINS] = origins
+    if predicate:
+        _check_verbs(found, notes)
     if (words, tags) != ("words", "tags") and {word_column, tag_column} & {0, -1}:
         notes.append(f"words: column {words!r}; tags: column {tags!r}.")
-    whole = set.intersection(*(set(rows) for rows in splits.values()))
-    partly = sorted({name for rows in splits.values() for name in rows} - whole)
+    whole = set.intersection(*(set(rows) for rows in found.values()))
+    partly = sorted({name for rows in found.values() for name in rows} - whole)
     if partly:
         notes.append(f"left out, since not every split has a value for each word: {', '.join(partly)}.")
-        splits = {split: {name: rows[name] for name in rows if name in whole} for split, rows in splits.items()}
-    return splits
+        found = {split: {name: rows[name] for name in rows if name in whole} for split, rows in found.items()}
+    return found
 
 
-def _rows(table: Dataset, words_name: str, tags_name: str, origins: Origins) -> Rows:
-    names = class_names(table, tags_name)
-    rows: Rows = {"words": table[words_name][:], "tags": []}
-    for row, (words, tags) in enumerate(zip(rows["words"], table[tags_name][:], strict=True)):
+def _span_column(table: TagTable, word_column: int | str, tag_column: int | str) -> tuple[str, str] | None:
+    """The column of texts and that of spans in them by characters, if the tags are given so."""
+    columns = table.columns
+    text = word_column if isinstance(word_column, str) else "text"
+    if text not in columns or not any(isinstance(value, str) for value in columns[text]):
+        return None
+    wanted = (tag_column,) if isinstance(tag_column, str) else SPAN_COLUMNS
+    spans = next((name for name in wanted if name in columns and are_spans(columns[name])), None)
+    if spans is None:
+        return None
+    tags = next((name for name in USUAL["tag_column"] if name in columns and name != spans), None)
+    words = next((name for name in USUAL["word_column"] if name in columns), None)
+    if tag_column == -1 and tags is not None and words is not None and not differ(table, text, words, tags, spans):
+        return None
+    return str(text), spans
+
+
+def are_spans(values: Sequence[Any]) -> bool:
+    """True if a column holds lists of spans: mappings, or lists of two numbers and a type."""
+    shown = [span for value in values if isinstance(value, (list, tuple)) for span in value][:100]
+    return (
+        all(isinstance(value, (list, tuple, type(None))) for value in values)
+        and all(map(_is_span, shown))
+        and bool(shown)
+    )
+
+
+def _is_span(value: Any) -> bool:
+    if isinstance(value, dict):
+        return bool({"start", "start_offset"} & value.keys())
+    return isinstance(value, (list, tuple)) and len(value) >= 3 and all(str(number).isdigit() for number in value[:2])
+
+
+def _are_ids(rows: Sequence[Any], count: int) -> bool:
+    """True if all tags are numbers below `count`."""
+    tags = {tag for row in rows if isinstance(row, list) for tag in row}
+    return bool(tags) and all(str(tag).isdigit() and int(tag) < count for tag in tags)
+
+
+def _check_verbs(splits: Mapping[str, Rows], notes: list[str]) -> None:
+    """Compare predicates with the spans V, where the tags have them.
+
+    Raises:
+        DataError: no predicate is in its span.
+    """
+    wrong, total, first = 0, 0, ""
+    for rows in splits.values():
+        for row, (tags, place) in enumerate(zip(rows["tags"], rows[PREDICATE], strict=True)):
+            verbs = [i for i, tag in enumerate(tags) if tag in ("B-V", "S-V", "I-V", "V")]
+            if verbs:
+                total += 1
+                if place not in verbs:
+                    wrong += 1
+                    where = rows[ORIGINS].place(row)
+                    first = first or f"{where}, where `{PREDICATE}` is {place} and V is at {verbs[0]}"
+    if not wrong:
+        return
+    said = f"`{PREDICATE}` is not at the span V in {wrong} of {total} rows, the first at {first}"
+    if wrong == total:
+        raise DataError(f"{said}. Indices count from 0. Correct them.")
+    notes.append(f"{said}.")
+
+
+def _rows(table: TagTable, words_name: str, tags_name: str, origins: Origins) -> Rows:
+    names = table.classes.get(tags_name)
+    rows: Rows = {"words": table.columns[words_name], "tags": []}
+    for row, (words, tags) in enumerate(zip(rows["words"], table.columns[tags_name], strict=True)):
         if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
             sizes = " and ".join(str(len(x)) if isinstance(x, list) else repr(x)[:40] for x in (words, tags))
             raise DataError(f"{origins.place(row)}: words and tags must be lists of the same length; found {sizes}.")
@@ -118,13 +225,13 @@ def _rows(table: Dataset, words_name: str, tags_name: str, origins: Origins) -> 
     return rows | _features(table, (words_name, tags_name), [len(words) for words in rows["words"]])
 
 
-def _predicates(table: Dataset, words: list[list[str]], origins: Origins) -> list[int]:
-    if PREDICATE not in table.column_names:
+def _predicates(table: TagTable, words: list[list[str]], origins: Origins) -> list[int]:
+    if PREDICATE not in table.columns:
         raise DataError(
             f"{origins.source} has no column {PREDICATE!r}, the index of a word in its sentence, from 0; its columns "
-            f"are {', '.join(table.column_names)}."
+            f"are {', '.join(table.columns)}."
         )
-    places: list[Any] = table[PREDICATE][:]
+    places: list[Any] = table.columns[PREDICATE]
     for row, (number, sentence) in enumerate(zip(places, words, strict=True)):
         if not isinstance(number, int) or not 0 <= number < len(sentence):
             raise DataError(
@@ -134,17 +241,16 @@ def _predicates(table: Dataset, words: list[list[str]], origins: Origins) -> lis
     return places
 
 
-def _features(table: Dataset, taken: tuple[str, str], lengths: list[int]) -> Rows:
+def _features(table: TagTable, taken: tuple[str, str], lengths: list[int]) -> Rows:
     """The other columns that hold a name for each word."""
     found: Rows = {}
-    for name in table.column_names:
-        kind = getattr(table.features[name], "feature", None)
-        names = getattr(kind, "names", None)
-        if name in (*taken, "words", "tags", PREDICATE) or not (names or getattr(kind, "dtype", None) in STRINGS):
+    for name, values in table.columns.items():
+        if name in (*taken, "words", "tags", PREDICATE) or name in SPAN_COLUMNS:
             continue
-        values = table[name][:]
+        names = table.classes.get(name)
+        kind = int if names else str
         whole = (  # -1 is an unknown class
-            row is not None and len(row) == number and not {None, -1} & set(row)
+            isinstance(row, list) and len(row) == number and all(isinstance(v, kind) and v != -1 for v in row)
             for row, number in zip(values, lengths, strict=True)
         )
         if all(whole):
@@ -152,19 +258,8 @@ def _features(table: Dataset, taken: tuple[str, str], lengths: list[int]) -> Row
     return found
 
 
-def _origins(table: Dataset, file: Path) -> Origins:
-    """Origins by line if each row has its own."""
-    ids = id_column(table["id"][:]) if "id" in table.column_names else None
-    if file.suffix.lower() == ".jsonl":
-        with open(file, "rb") as opened:
-            lines = np.flatnonzero([bool(line.strip()) for line in opened]) + 1
-        if len(lines) == len(table):
-            return Origins(str(file), lines=lines, ids=ids)
-    return Origins(str(file), rows=np.arange(len(table)), ids=ids)
-
-
-def _column_name(table: Dataset, option: str, column: int | str, default: int, place: str) -> str:
-    known = table.column_names
+def _column_name(table: TagTable, option: str, column: int | str, default: int, place: str) -> str:
+    known = [*table.columns]
     if isinstance(column, int) and column != default:
         raise DataError(f"{place}: `{option}` is {column}; columns of tables have names: {', '.join(known)}.")
     wanted = (column,) if isinstance(column, str) else USUAL[option]
@@ -172,6 +267,7 @@ def _column_name(table: Dataset, option: str, column: int | str, default: int, p
     if name is None:
         raise DataError(
             f"{place} has no column {' or '.join(wanted)}; its columns are {', '.join(known)}."
-            f"{did_you_mean(wanted[0], known)} Name the right one with --{option}."
+            f"{did_you_mean(wanted[0], known)} Name the right one with --{option}. A column text with spans by "
+            "characters beside it, in entities, label or spans as [[start, end, type]], is read, too."
         )
     return name

@@ -1,9 +1,9 @@
 """Tag sequences: load names, files, folders and Hub ids as splits of words and tags.
 
 [`load_tags`] reads: nothing or `toy_tags` -> the embedded task; else, by `tag_files.py`, .srl -> `srl.py`; a file with
-`<NEWREFERENCE>` -> `references.py`; .json, .jsonl, and what `table_sources.py` finds (tables in memory, parquet, folders of
-`save_to_disk`, `owner/name` on the Hub) -> `tag_tables.py`; other files -> `columns.py`; a plain name -> that folder under
-`data_dir`.
+`<NEWREFERENCE>` -> `references.py`; .json, .jsonl, and what `table_sources.py` finds (tables in memory, parquet,
+folders of `save_to_disk`, `owner/name` on the Hub) -> `tag_tables.py`; other files -> `columns.py`; a plain name ->
+that folder under `data_dir`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from os import PathLike, fspath
+from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from .columns import ORIGINS, Rows, take
 from .common import SPLITS, DataError, Origins, check_splits, find_data
 from .hygiene import repeat_notes
 from .tag_files import Reading, read_splits
+from .tag_spelling import HAS_SPANS, are_types, counted, joined_types, usual_spelling
 from .tag_tables import PREDICATE
 from .toy_tags import toy_rows
 from .unlabelled import check_numbers, limit_validation, parted, sentences_of
@@ -104,7 +106,8 @@ def load_tags(
             is a sentence: a list of words and one of tags. Paths may be parquet, or folders of `save_to_disk`.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
         scheme: of the result: `bio`, `bioes`; `plain`: each tag by itself, as written, and references as bare fields;
-            `auto`: as found, IOB1 as `bio`.
+            `io`: types without prefixes, whose neighbours are read as one span, as `bio`; `auto`: as found, other
+            spellings included (`tag_spelling.py`), IOB1 as `bio`.
         word_column, tag_column: column numbers in a file of columns, negative from the last; elsewhere names, and the
             defaults look for `words` or `tokens`, and `tags`, `ner_tags`, `pos_tags` or `labels`.
         max_train_rows: train on only this many rows.
@@ -184,7 +187,7 @@ def check_options(
 ) -> None:
     """Raises DataError for an option of [`load_tags`] with an impossible value."""
     for name, value, known in (
-        ("scheme", scheme, ("auto", *SCHEMES)),
+        ("scheme", scheme, ("auto", *SCHEMES, "io")),
         ("train_subset", train_subset, ("first", "random")),
     ):
         if value not in known:
@@ -237,6 +240,7 @@ def build(
         words = sum(tag not in seen for rows in splits.values() for row in rows["tags"] for tag in row)
         notes.append(f"tags that occur only outside train (kept): {few(unseen)} ({words} word{'s' * (words > 1)}).")
     notes += repeat_notes({split: _keys(rows) for split, rows in splits.items()})
+    notes += _notes_on_words(splits)
     ids = {tag: i for i, tag in enumerate(label_names)}
     tables = {split: _dataset(rows, ids) for split, rows in splits.items() if rows["words"]}
     extra = {split: table for split, table in tables.items() if split not in SPLITS}
@@ -258,6 +262,15 @@ def _keys(rows: Rows) -> list[tuple]:
     """Keys that identify the inputs of rows: words and predicate."""
     places = rows.get(PREDICATE) or [None] * len(rows["words"])
     return [(*words, place) for words, place in zip(rows["words"], places, strict=True)]
+
+
+def _notes_on_words(splits: dict[str, Rows]) -> list[str]:
+    """A note on words that all begin alike, as `en:word`."""
+    words = {word for row in splits["train"]["words"] for word in row}
+    begin = re.match(r".*\W|", commonprefix([*words])) if len(words) > 10 else None
+    if begin is None or len(begin[0]) < 2:
+        return []
+    return [f"every word begins with {begin[0]!r}, which words of other texts do not. Remove it from the words."]
 
 
 def _without_empty(rows: Rows, split: str, notes: list[str]) -> Rows:
@@ -287,7 +300,10 @@ def spelled_alike(types: Iterable[str]) -> list[str]:
 
 def _convert_all(splits: dict[str, Rows], scheme: str, source: str, notes: list[str]) -> str:
     """Rewrite the tags in place; return their scheme."""
-    names = {tag for rows in splits.values() for row in rows["tags"] for tag in row}
+    counts = counted(row for rows in splits.values() for row in rows["tags"])
+    if scheme != "plain":
+        counts = _respell(splits, scheme, counts, notes)
+    names = set(counts)
     found = scheme_of(names)
     odd = sorted(name for name in names if scheme_of([name]) == "plain" and name != "O")
     if scheme != "plain" and 0 < 2 * len(odd) < len(names):  # a typo must not silently turn spans into plain tags
@@ -295,24 +311,20 @@ def _convert_all(splits: dict[str, Rows], scheme: str, source: str, notes: list[
             f"{source}: most of the {len(names)} tags are O, B-X, I-X, ..., but these are not: {few(odd)}. "
             f"{_first(odd, splits)} Correct them, or read each tag by itself with --scheme plain."
         )
-    alike = sorted(name for name in names if re.match(r"(?i)[biesul][-_–—]\S", name))
+    alike = sorted(name for name in names if HAS_SPANS.fullmatch(name))
     if scheme == "auto" and found == "plain" and 2 * len(alike) > len(names - {"O", "o"}):
         raise DataError(
             f"{source}: most of the {len(names)} tags look like B-X and I-X, but are written otherwise: {few(alike)}. "
             "Correct them, or read each tag by itself with --scheme plain."
         )
     if scheme == "plain" or found == "plain":
-        if scheme == "auto" and all(map(str.isdigit, names)):
-            notes.append(
-                "tags are numbers, each read by itself. If they are ids of B-X and I-X, there are no spans: give the "
-                "names, or a column of ClassLabel."
-            )
         if scheme not in ("auto", "plain"):
             raise DataError(
                 f"`scheme` is {scheme!r}, but the tags are plain: names without B- and I-. Use auto or plain."
             )
+        notes += _notes_on_plain(splits, scheme, counts)
         return "plain"
-    target = found if scheme == "auto" else scheme
+    target = "bio" if scheme == "io" else found if scheme == "auto" else scheme
     changed = 0
     for rows in splits.values():
         converted = [convert(row, target) for row in rows["tags"]]
@@ -328,6 +340,48 @@ def _convert_all(splits: dict[str, Rows], scheme: str, source: str, notes: list[
     if target != found:
         notes.append(f"tags converted from {found} to {target}.")
     return target
+
+
+def _respell(splits: dict[str, Rows], scheme: str, counts: Counter[str], notes: list[str]) -> Counter[str]:
+    """Rewrite tags of spans in another spelling, in place; returns the number of words with each tag."""
+    changed, note = usual_spelling(counts)
+    if changed:
+        notes.append(note)
+        for rows in splits.values():
+            rows["tags"] = [[changed.get(tag, tag) for tag in row] for row in rows["tags"]]
+    elif are_types(counts) or (scheme == "io" and "O" in counts):
+        notes.append(
+            "types without B- and I-: neighbours of one type are read as one span, so touching spans of one type are "
+            "one. --scheme plain reads each word by itself."
+        )
+        for rows in splits.values():
+            rows["tags"] = [joined_types(row) for row in rows["tags"]]
+    else:
+        return counts
+    return counted(row for rows in splits.values() for row in rows["tags"])
+
+
+def _notes_on_plain(splits: dict[str, Rows], scheme: str, counts: Counter[str]) -> list[str]:
+    """What may be wrong with tags that are read each by itself."""
+    notes = []
+    if scheme == "auto" and all(map(str.isdigit, counts)):
+        notes.append(
+            "tags are numbers, each read by itself. If they are ids of B-X and I-X, there are no spans: give the "
+            "names in id2label.json or labels.txt beside the data, or a column of ClassLabel."
+        )
+    elif scheme == "auto" and "O" in counts and len(counts) > 1:
+        notes.append(
+            "O stands beside names without B- and I-, and most words are not O: each tag is read by itself, so there "
+            "are no spans and no F1 of spans. --scheme io reads neighbours of one type as one span."
+        )
+    for split, rows in splits.items():
+        tag = rows["tags"][0][0] if rows["tags"] and rows["tags"][0] else ""
+        if counts[tag] == 1 and len(counts) > 2 and sum(counts.values()) > 20:
+            word = rows["words"][0][0]
+            notes.append(
+                f"the tag {tag!r} occurs once, of the first word of {split}, {word!r}: is it a line of headers?"
+            )
+    return notes
 
 
 def _columns(rows: Rows) -> str:

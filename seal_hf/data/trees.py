@@ -17,7 +17,7 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 import numpy as np
 
 from .brackets import Tree, read_brackets
-from .columns import ORIGINS, Rows, take
+from .columns import ORIGINS, Rows, is_conll_2012, take
 from .common import SPLITS, DataError, Origins, find_data, random_split
 from .stratified import PARTS, VALIDATION
 from .table_sources import split_of
@@ -37,7 +37,23 @@ class TreeFile(NamedTuple):
 
     def trees(self) -> Iterator[Tree]:
         """See [`read_brackets`]."""
-        return read_brackets(self.data, f"{self.source}/{self.name}" if self.source else self.name)
+        return read_brackets(_of_columns(self.data), f"{self.source}/{self.name}" if self.source else self.name)
+
+
+def _of_columns(data: bytes) -> bytes:
+    """The trees of a file of CoNLL-2012 in brackets, on the same lines; other files unchanged."""
+    first = next((line for line in data[:4096].split(b"\n") if line.strip() and not line.startswith(b"#")), b"")
+    if not is_conll_2012(first.decode("utf-8", "replace").split()):
+        return data
+    lines = []
+    for line in data.split(b"\n"):
+        cells = line.split()
+        if line.startswith(b"#") or len(cells) < 12:
+            lines.append(b"")
+        else:
+            word = cells[3].replace(b"(", b"-LRB-").replace(b")", b"-RRB-")
+            lines.append(cells[5].replace(b"*", b" (%s %s)" % (cells[4], word)))
+    return b"\n".join(lines)
 
 
 def load_trees(

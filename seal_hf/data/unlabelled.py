@@ -17,8 +17,9 @@ from .image_tables import FEATURE
 from .inputs.features import ArffReader, FeatureTable, find_arff, is_arff
 from .inputs.images import pictures_of
 from .inputs.label_images import ImageTable, image_column_of, image_files
-from .inputs.tables import Table, TextReader, open_table, text_column_of
+from .inputs.tables import TextReader, text_column_of
 from .inputs.words import Needs, SentenceFile
+from .row_tables import Table, open_table
 
 AT_ONCE = 1000  # rows
 GOLD = ("labels", "tags", "sample_weight")  # columns that rows without gold lack
@@ -101,7 +102,7 @@ def add_label_sets(
             data.notes += reader.notes
         else:
             table = open_table(file, usual="train")
-            reader = FeatureTable(table, data.num_features)
+            reader = FeatureTable(table, data.num_features, columns=data.columns.get("feature_columns"))
         parts = [chunk.inputs for chunk in reader.chunks(AT_ONCE)]
         values = np.concatenate(parts) if parts else np.zeros((0, data.num_features), np.float32)
         rows = Dataset(pa.table({"features": fixed_size_column(values)}))
@@ -109,13 +110,15 @@ def add_label_sets(
         images = image_files(file)
         if images is None:
             table = open_table(file, usual="train")
-            images = ImageTable(table, image_column_of(table, image_column, None))  # type: ignore[assignment]
+            images = ImageTable(table, image_column_of(table, image_column, data.columns.get("image_column")))  # type: ignore[assignment]
         cells = [cell for chunk in images.chunks(AT_ONCE) for cell in chunk.inputs]  # type: ignore[union-attr]
         stored = [cell if isinstance(cell, dict) else {"bytes": None, "path": cell} for cell in cells]
         rows = Dataset.from_dict({IMAGE: stored}).cast_column(IMAGE, FEATURE)
     else:
         table, pairs = open_table(file, usual="train"), PAIR[1] in data.train.column_names
-        reader = TextReader(table, text_column_of(table, text_column, None, "labels", pairs or None))
+        reader = TextReader(
+            table, text_column_of(table, text_column, data.columns.get("text_column"), "labels", pairs or None)
+        )
         texts = [text for chunk in reader.chunks(AT_ONCE) for text in chunk.inputs]
         columns = zip(*texts, strict=True) if pairs else [texts]
         names = PAIR if pairs else PAIR[:1]

@@ -50,6 +50,9 @@ INPUTS: dict[str, Check] = {  # how a net read its inputs in training; null coun
     "predicate_marker": (_is_text, "the name of a marker"),
     "text_column": (lambda value: _is_text(value) or _are_names(value), "the name of a column"),
     "image_column": (_is_text, "the name of a column"),
+    "label_column": (_is_text, "the name of a column"),
+    "label_separator": (_is_text, "a mark between labels"),
+    "feature_columns": (_are_names, "names of columns"),
     "sample_weight": (_is_text, "the name of a column"),
     "image_size": (lambda value: isinstance(value, list) and all(map(_is_size, value)), "height and width in pixels"),
 }

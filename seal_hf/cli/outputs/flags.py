@@ -207,7 +207,16 @@ def add_evaluate(flags: Flags) -> None:
     """Flags of `evaluate`."""
     flags.flag("refit", type=bool, help="The decisions are fitted anew on these rows; the saved model stays unchanged.")
     flags.flag(
-        "label_column", LABELS, group=COLUMNS, help="This column has the gold labels; default: `labels` or `label`."
+        "label_column",
+        LABELS,
+        group=COLUMNS,
+        help="This column has the gold labels; default: as in training, or `labels`.",
+    )
+    flags.flag(
+        "label_separator",
+        LABELS,
+        group=COLUMNS,
+        help="This mark separates the labels of a cell; none: a cell is one name. Default: as in training, or found.",
     )
     flags.flag(
         "label_format",

@@ -15,14 +15,15 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ...data.column_choice import LABELS, need_column
+from ...data.column_choice import LABELS, need_column, usual_labels
 from ...data.common import WRITE_ZERO, DataError
 from ...data.inputs.base import Chunk
 from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
 from ...data.inputs.label_images import ImageFiles, ImageTable, image_column_of, image_files
-from ...data.inputs.tables import Table, TextReader, open_table, text_column_of
+from ...data.inputs.tables import TextReader, text_column_of
 from ...data.inputs.writers import Writer, table_writer
 from ...data.label_cells import MULTI_HOT, cell_writer, gold_labels, in_order
+from ...data.row_tables import Table, open_table
 from ...decisions import LabelDecisions, as_threshold
 from ...metrics.multilabel import row_blocks
 from ...models import SealForMultiLabel
@@ -90,12 +91,13 @@ class LabelOutput(OutputKind):
         if is_arff(options.input):
             raise DataError(f"{options.input} is ARFF, a format for features, but {options.model} reads texts.")
         table = open_table(options.input, options.split, self._label_column)
-        trained = self.config.get("inputs") or {}
-        pairs = "pairs" in trained if trained else None
-        text_column = text_column_of(
-            table, options.text_column, trained.get("text_column"), self._label_column_of(table), pairs
-        )
-        return TextReader(table, text_column, **(self._gold_columns(table) if gold else {}))
+        pairs = "pairs" in self.trained if self.trained else None
+        trained = self.trained.get("text_column")
+        text_column = text_column_of(table, options.text_column, trained, self._label_column_of(table), pairs)
+        reader = TextReader(table, text_column, **(self._gold_columns(table) if gold else {}))
+        if options.text_column is None and trained is not None and text_column != trained:
+            reader.notes.append(f"{table.source} lacks the column {trained!r} of training: {text_column!r} is read.")
+        return reader
 
     def _images(self, gold: bool) -> Reader:
         options = self.options
@@ -109,7 +111,7 @@ class LabelOutput(OutputKind):
         if files is not None:
             return files
         table = open_table(options.input, options.split, self._label_column)
-        column = image_column_of(table, options.image_column, (self.config.get("inputs") or {}).get("image_column"))
+        column = image_column_of(table, options.image_column, self.trained.get("image_column"))
         return ImageTable(table, column, **(self._gold_columns(table) if gold else {}))
 
     def _features(self, gold: bool) -> Reader:
@@ -120,16 +122,22 @@ class LabelOutput(OutputKind):
         check_owner(texts, "texts", f"{options.model} reads features")
         if not is_arff(options.input):
             table = open_table(options.input, options.split, self._label_column)
-            return FeatureTable(table, size, **(self._gold_columns(table) if gold else {}))
+            columns = self.trained.get("feature_columns")
+            return FeatureTable(table, size, **(self._gold_columns(table) if gold else {}), columns=columns)
         cells = {
             name: value
             for name, default in (("label_column", None), ("label_format", "auto"))
             if (value := getattr(options, name, default)) != default
         }
         check_owner(cells, "tables", f"{options.input} is ARFF, where attributes are the labels")
-        weights = (self.config.get("inputs") or {}).get("sample_weight")
+        weights = self.trained.get("sample_weight")
         unread = [] if weights is None else [weights]
         return ArffReader(find_arff(options.input, options.split), self.labels, size, gold, unread, self._implied)
+
+    @property
+    def trained(self) -> dict[str, Any]:
+        """How training read its inputs: names of columns, and the like."""
+        return self.config.get("inputs") or {}
 
     @cached_property
     def _implied(self) -> set[str]:
@@ -143,9 +151,11 @@ class LabelOutput(OutputKind):
         return getattr(self.options, "label_column", None) or LABELS[0]
 
     def _label_column_of(self, table: Table) -> str:
-        """The column of a table that has that name; default: the first of the usual ones that it has."""
-        usual = LABELS if getattr(self.options, "label_column", None) is None else ()
-        return next((name for name in usual if name in table.columns), self._label_column)
+        """The column of a table that has that name; default: that of training, or one with a usual name."""
+        if getattr(self.options, "label_column", None) is None:
+            trained = self.trained.get("label_column")
+            return trained if trained in table.columns else usual_labels(table.head(1)) or self._label_column
+        return self._label_column
 
     def _gold_columns(self, table: Table) -> dict[str, Any]:
         """Where a table has gold labels, as arguments of its reader: a column of sets, else one column per label."""
@@ -154,7 +164,8 @@ class LabelOutput(OutputKind):
         missing = [label for label in self.labels if label not in table.columns and label not in self._implied]
         if column in table.columns or getattr(self.options, "label_column", None) is not None or not own:
             need_column(column, dict.fromkeys(table.columns, []), "label_column", table.source)
-            return {"label_column": column}
+            mark = getattr(self.options, "label_separator", None) or self.trained.get("label_separator")
+            return {"label_column": column, "separator": mark}
         if missing:
             raise DataError(
                 f"{table.source} has a column of 0 and 1 for {len(own)} of the model's "

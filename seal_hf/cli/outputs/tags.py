@@ -6,7 +6,8 @@ sense name only that predicate. Lines of JSON have the fields of the input, or t
 
 * `text`: the raw text, or the words with blanks between; `words` and `tags`: lists of T strings;
 * `entities`: `label`, `score`, the mean probability of the tags of its words, `text`, and the characters `start` to
-  `end` of the row's text. Spans are read as conlleval does; for tags without a scheme, each word is a span;
+  `end` of the row's text. Spans are read as conlleval does; for tags without a scheme, each word is a span, unless its
+  tag is O;
 * `probabilities`, if asked for: of the chosen tag of each word (`top`), or of all tags of each word by name (`all`);
 * `energy`, if asked for: of the tags; null for a sentence that was read in several windows.
 
@@ -186,7 +187,7 @@ class TagOutput(OutputKind):
         """The spans of a sentence's tags: `label`, `score`, `text`, `start`, `end`, as in the output."""
         scheme, scores = scheme_of_model(self.tags), self._scores(tagged)
         if scheme == "plain":
-            found: Any = [(tag, i, i + 1) for i, tag in enumerate(tagged.tags)]
+            found: Any = [(tag, i, i + 1) for i, tag in enumerate(tagged.tags) if tag != "O"]
         else:
             found = spans(tagged.tags, scheme, strict=False)
         entities = []

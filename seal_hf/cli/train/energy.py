@@ -58,7 +58,8 @@ DROPOUT = 0.2  # a fresh MLP's
 
 def reads_features(given: Namespace | DataArguments) -> bool:
     """True if the data are feature vectors, False for texts."""
-    return kind_of(given.dataset, given.data_dir, given.text_column) == "features"
+    named = {name: getattr(given, name, None) for name in ("label_column", "label_columns", "sample_weight")}
+    return kind_of(given.dataset, given.data_dir, given.text_column, **named) == "features"
 
 
 def settle(arguments: Arguments) -> None:

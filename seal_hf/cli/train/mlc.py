@@ -121,7 +121,9 @@ SMALL_NETS = {"features": DROPOUT, "images": CNN_DROPOUT}  # kind of data -> dro
 
 def kind(data: Namespace | DataArguments, nets: Any) -> str:
     """`features`, `text` or `images`. What a Hub id holds is judged by the model."""
-    found = kind_of(data.dataset, data.data_dir, data.text_column, data.image_column)
+    asked = ("label_column", "label_columns", "sample_weight")
+    columns = {name: getattr(data, name, None) for name in asked}
+    found = kind_of(data.dataset, data.data_dir, data.text_column, data.image_column, **columns)
     name, revision = nets.model_name_or_path, getattr(nets, "revision", None)
     if found == "text" and data.text_column is None and name is not None and is_hub_id(data):
         return "images" if is_of_images(name, {} if revision is None else {"revision": revision}) else found
@@ -262,8 +264,8 @@ def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = lab
     rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
     if data.kind == "text":
         say_what_is_longer(data, train_rows, model.config, arguments.say)
-    chosen = {name: getattr(arguments.data, name) for name in ("text_column", "image_column", "sample_weight")}
-    if chosen := {name: column for name, column in chosen.items() if column is not None}:
+    weight = arguments.data.sample_weight
+    if chosen := data.columns | ({} if weight is None else {"sample_weight": weight}):
         train_rows.inputs = {**(train_rows.inputs or {}), **chosen}
     trainer: Any = SealTrainer(
         model,

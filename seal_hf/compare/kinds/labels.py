@@ -57,7 +57,8 @@ class LabelSetKind(Kind):
     """See [`Kind`]."""
 
     def recipe(self, given: Mapping[str, Any]) -> str:
-        named = {key: given.get(key) for key in ("dataset", "data_dir", "text_column", "image_column")}
+        columns = ("text_column", "image_column", "label_column", "label_columns", "sample_weight")
+        named = {key: given.get(key) for key in ("dataset", "data_dir", *columns)}
         named["model_name_or_path"] = given.get("model_name_or_path")
         return mlc.recipe(Namespace(**named, freeze_encoder=is_frozen(given)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,43 +10,52 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arff import ArffFile, binary, numbers, read_arff
+from ..column_choice import FEATURES
 from ..common import DataError
+from ..feature_tables import feature_lists, number_columns
 from ..mulan import CLUS_SPLITS, ROOT, ancestors, column_means, read_folds
+from ..row_tables import Row, Table, chosen_split, parts
 from .base import Chunk
-from .tables import Row, Table, TextReader, chosen_split, parts
+from .tables import TextReader
 
 MANY = 10  # a nominal attribute with so many values may be an identifier
-COLUMN = "features"
 Values = Sequence[list[Any]]
 
 
 class FeatureTable(TextReader):
-    """Features from the column `features` of a table: lists of `input_size` numbers, in a csv as JSON."""
+    """Features of a table: the column `features` with lists of `input_size` numbers, in a csv as JSON, or `columns` of
+    numbers, as in training."""
 
-    def __init__(self, table: Table, input_size: int, label_column: str | None = None, labels: Sequence[str] = ()):
-        if COLUMN not in table.columns:
+    def __init__(
+        self,
+        table: Table,
+        input_size: int,
+        label_column: str | None = None,
+        labels: Sequence[str] = (),
+        separator: str | None = None,
+        columns: Sequence[str] | None = None,
+    ):
+        missing = [name for name in columns or (FEATURES,) if name not in table.columns]
+        if missing and columns:
             raise DataError(
-                f"{table.source} has no column {COLUMN!r}, where this model reads {input_size} numbers; its "
+                f"{table.source} lacks {len(missing)} of the {len(columns)} columns of numbers that this model reads, "
+                f"such as {missing[0]!r}; its columns are {', '.join(table.columns)}. Give all of them."
+            )
+        if missing:
+            raise DataError(
+                f"{table.source} has no column {FEATURES!r}, where this model reads {input_size} numbers; its "
                 f"columns are {', '.join(table.columns)}. Give such a column, or an ARFF file."
             )
-        super().__init__(table, COLUMN, label_column, labels)
-        self.input_size = input_size
+        super().__init__(table, FEATURES, label_column, labels, separator)
+        self.input_size, self.feature_columns = input_size, columns
 
     def inputs(self, part: Sequence[Row]) -> np.ndarray:
-        found = np.empty((len(part), self.input_size), dtype=np.float32)
-        for i, (number, row) in enumerate(part):
-            value = row[COLUMN]
-            try:
-                values = np.asarray(json.loads(value) if isinstance(value, str) else value, dtype=np.float32)
-            except (TypeError, ValueError):
-                values = np.empty(0, dtype=np.float32)
-            if values.shape != (self.input_size,) or not np.isfinite(values).all():
-                raise DataError(
-                    f"{self.table.place(number)}: {COLUMN!r} is {str(value)[:60]!r}; the model reads a list of "
-                    f"{self.input_size} finite numbers."
-                )
-            found[i] = values
-        return found
+        def place(i: int) -> str:
+            return self.table.place(part[i][0])
+
+        if self.feature_columns:
+            return number_columns({name: [row[name] for _, row in part] for name in self.feature_columns}, place)
+        return feature_lists([row[FEATURES] for _, row in part], self.input_size, place)
 
 
 class ArffSource(NamedTuple):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import mimetypes
 import os
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,10 @@ from ..column_choice import need_column
 from ..common import DataError
 from ..image_files import IMAGE_SUFFIXES
 from ..image_tables import image_column, image_paths, is_image, names_images
-from ..label_tables import table_files
+from ..row_tables import DataTable, Row, Table, table_files
 from ..table_sources import is_stored
 from .base import Chunk
-from .tables import FIRST, DataTable, Row, Table, TextReader
+from .tables import TextReader
 
 COLUMN = "file"  # of the output for image files
 
@@ -51,11 +50,18 @@ class ImageTable(TextReader):
 
     Args:
         table: has the images, or names of their files, in `column`.
-        column, label_column, labels: as in [`TextReader`].
+        column, label_column, labels, separator: as in [`TextReader`].
     """
 
-    def __init__(self, table: Table, column: str, label_column: str | None = None, labels: Sequence[str] = ()):
-        super().__init__(table, column, label_column, labels)
+    def __init__(
+        self,
+        table: Table,
+        column: str,
+        label_column: str | None = None,
+        labels: Sequence[str] = (),
+        separator: str | None = None,
+    ):
+        super().__init__(table, column, label_column, labels, separator)
         self.column = column
         if isinstance(table, DataTable):
             table.keep_stored(column)
@@ -133,8 +139,7 @@ def image_column_of(table: Table, asked: str | None, trained: str | None) -> str
         return str(trained)
     features = {} if table.types is None else datasets.Features.from_arrow_schema(table.types)
     stored = {name: feature for name, feature in features.items() if is_image(feature)}
-    first = [] if stored else list(islice(table, FIRST))
-    values = {name: [row[name] for _, row in first] for name in table.columns} if first else {}
+    values = {} if stored else table.head()
     found = image_column(stored, {name: column for name, column in values.items() if names_images(column)}, None, None)
     if found is None:
         raise DataError(

@@ -5,7 +5,9 @@ A word is
 * or a run of letters, digits and underscores, accents included, or several such runs joined by a single `.`, `-`, `'`
   or `’`, or by a script's joiner: `10.5`, `e-mail`, `don't`;
 * or `'s` after a word, as in most English data: `John` and `'s`;
-* or any other single character except white space: `,`, `%`, an emoji.
+* or any other single character except white space: `,`, `%`, an emoji with its variation and the emoji joined to it.
+
+Characters that are not seen, such as a zero-width space or a byte-order mark, belong to no word.
 
 Split text in a script without blanks between words, such as Chinese, beforehand.
 """
@@ -26,7 +28,10 @@ def split_words(text: str) -> list[tuple[int, int]]:
 @cache
 def _pattern() -> re.Pattern[str]:
     # \w lacks combining characters: separate accents, vowel signs of Indic scripts
-    marks = "".join(char for char in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(char)[0] == "M")
-    run = rf"[\w{marks}]+"
+    categories = {char: unicodedata.category(char) for char in map(chr, range(sys.maxunicode + 1))}
+    marks = "".join(char for char, kind in categories.items() if kind[0] == "M")
+    unseen = "".join(char for char, kind in categories.items() if kind in ("Cf", "Cc"))
+    run = rf"\w[\w{marks}]*(?:\u00ad[\w{marks}]+)*"  # a soft hyphen is inside a word
     joined = rf"(?!['’]s\b)[-.'’\u200c\u200d]{run}"
-    return re.compile(rf"(?:[^\W\d_]\.){{2,}}|{run}(?:{joined})*|(?<=[\w.])['’]s\b|\S")
+    other = rf"[^\s{unseen}][{marks}\U0001f3fb-\U0001f3ff]*"
+    return re.compile(rf"(?:[^\W\d_]\.){{2,}}|{run}(?:{joined})*|(?<=[\w.])['’]s\b|{other}(?:\u200d{other})*")

@@ -1,9 +1,9 @@
 """Sentences to tag, and sentences with gold tags for evaluation, read one at a time.
 
 Six kinds of files:
-* `.jsonl`, an object per line: a list of strings in `words` or `tokens`, or a string in `text`, which is split as in
-  `raw_text.py`; perhaps `predicate`, the place of a word, lists of features, and gold tags; rows without words are left
-  out;
+* `.jsonl` and `.json`, an object per line or an array of them: a list of strings in `words` or `tokens`, or a string
+  in `text`, which is split as in `raw_text.py`; perhaps `predicate`, the place of a word, lists of features, and gold
+  tags; rows without words are left out;
 * `.parquet` and folders of `save_to_disk`, whose columns are the same fields;
 * `.csv`, with a string in `text` or in the column that is named;
 * `.txt`, a text per line, split likewise; empty lines are left out;
@@ -24,20 +24,21 @@ from typing import Any, NamedTuple
 
 from ...structures.tag_schemes import convert, scheme_of, scheme_of_model
 from ...utils.messages import did_you_mean, few
-from ..columns import ColumnFile, lines_of
+from ..columns import ColumnFile, bracket_tags, in_brackets, lines_of
 from ..common import DataError
-from ..label_tables import table_files
-from ..line_files import json_row
+from ..exports import plain_rows
+from ..line_files import JSON, json_objects
 from ..references import MARK, is_references
-from ..srl import FIRST_ROLE, FRAME, POS, WORD, role_sentences
+from ..row_tables import FILES, chosen_split, open_table, table_files
+from ..spans import SPAN_COLUMNS, tags_of_spans
+from ..srl import WORD, role_sentences
 from ..table_sources import is_stored
 from ..tag_files import split_files
-from ..tag_tables import USUAL
+from ..tag_tables import USUAL, are_spans
 from .base import Chunk
 from .raw_text import split_words
-from .tables import FILES, chosen_split, open_table
 
-OTHERS = (".json", ".npz")
+OTHERS = (".npz",)
 TABLES = (".parquet", ".csv")
 
 
@@ -150,12 +151,18 @@ class SentenceFile:
         self.word_column, self.tag_column = _column(word_column), _column(tag_column)
         self._scheme = scheme_of_model(needs.tags)
         self._unknown: Counter[str] = Counter()  # gold tags that the task-net lacks
+        self._spans: Counter[str] = Counter()  # spans that are not those of whole words
         self._known = 0  # other gold tags than O
+
+    @property
+    def _span_fields(self) -> Sequence[str]:
+        """The fields that may hold spans by characters."""
+        return (self.tag_column,) if isinstance(self.tag_column, str) else SPAN_COLUMNS
 
     @property
     def _has_fields(self) -> bool:
         """True if a row has fields by name."""
-        return self.table is not None or self._suffix == ".jsonl"
+        return self.table is not None or self._suffix in JSON
 
     @property
     def columns(self) -> Sequence[str]:
@@ -246,44 +253,43 @@ class SentenceFile:
 
     def _columns(self) -> Iterator[Sentence]:
         word, tag = self.word_column, self.tag_column
-        for option, column in (("word_column", word), ("tag_column", tag)):
-            if isinstance(column, str):
-                raise DataError(
-                    f"{self.path}: `{option}` is {column!r}; columns of this format have numbers, from 0 on."
-                )
         gold = bool(self.needs.tags)
-        file = ColumnFile(self.path, int(word or 0), -1 if tag is None and gold else tag)  # type: ignore[arg-type]
+        file = ColumnFile(self.path, 0 if word is None else word, -1 if tag is None and gold else tag)
         for name in self.needs.features:
             if name not in file.columns:
                 raise DataError(
                     f"{self.path}: the model reads the column `{name}`, but the file has {', '.join(file.columns)}. "
                     "Name its column of words (--word_column), and of tags (--tag_column), if any, counting from 0."
                 )
+        self._left_out = list(file.notes_on_columns)
         for sentence in file:
             values = file.values(sentence)
             number, lines = sentence.lines[0].number, [line.text for line in sentence.lines]
             features = {name: values[name] for name in self.needs.features}
             more = {"before": sentence.before, "separator": file.separator or " ", "features": features}
-            more |= {"gold": values["tags"]} if gold else {}
+            if gold:
+                more["gold"] = bracket_tags(values["tags"]) if in_brackets(values["tags"]) else values["tags"]
             yield Sentence.of_words(values["words"], f"{self.path}, line {number}", {"line": number}, lines, **more)
 
     def _roles(self) -> Iterator[Sentence]:
         gold, sentences, without, no_verb = bool(self.needs.tags), 0, 0, 0
         for sentence in role_sentences(self.path, gold):
-            words, number = sentence.columns[WORD], sentence.lines[0].number
+            words, number = sentence.words, sentence.lines[0].number
             sentences, without = sentences + 1, without + (not sentence.propositions)
             for tags, place in sentence.propositions:
                 if place is None:
                     no_verb += 1
                     continue
-                cells = [[*line.cells[:FRAME], "-", "-"] for line in sentence.lines]
-                cells[place][FRAME:] = sentence.lines[place].cells[FRAME:FIRST_ROLE]
+                frame, roles = sentence.layout.frame, sentence.layout.roles
+                empty = [sentence.layout.empty] * (roles - frame)
+                cells = [[*line.cells[:frame], *empty] for line in sentence.lines]
+                cells[place][frame:] = sentence.lines[place].cells[frame:roles]
                 yield Sentence.of_words(
                     words,
                     f"{self.path}, line {number}",
                     {"line": number},
                     ["\t".join(row) for row in cells],
-                    features={name: sentence.columns[POS] for name in self.needs.features if name == "pos"},
+                    features={name: sentence.pos for name in self.needs.features if name == "pos"},
                     predicate=place,
                     gold=tags if gold else None,
                 )
@@ -294,6 +300,7 @@ class SentenceFile:
 
     def _objects(self) -> Iterator[Sentence]:
         empty = 0
+        self._spans.clear()
         for row, where in self._rows():
             sentence = self._object(row, where)
             if sentence is None:
@@ -301,6 +308,7 @@ class SentenceFile:
             else:
                 yield sentence
         self._left_out = [f"{self.path.name}: {empty} rows without words left out."] if empty else []
+        self._left_out += [f"{self.path.name}: {count} {what}." for what, count in self._spans.items()]
 
     def _rows(self) -> Iterator[tuple[dict[str, Any], str]]:
         """Rows with fields, and their places for messages."""
@@ -308,10 +316,8 @@ class SentenceFile:
             for number, row in self.table:
                 yield row, self.table.place(number)
             return
-        for number, line in enumerate(lines_of(self.path), start=1):
-            if line.strip():
-                where = f"{self.path}, line {number}"
-                yield json_row(line, where), where
+        for number, row in plain_rows(json_objects(self.path), str(self.path), Counter()):
+            yield row, f"{self.path}, line {number}"
 
     def _object(self, row: dict[str, Any], where: str) -> Sentence | None:
         """None without words."""
@@ -323,9 +329,17 @@ class SentenceFile:
                     f"{where}: `{name}` holds {value[:30]!r}, a list as text. Give lists in .jsonl or .parquet, or the "
                     "raw text in a column `text`."
                 )
-            if self.needs.features or self.needs.predicate or self.needs.tags:
-                raise DataError(f"{where}: `{name}` is a string, but other fields have a value per word. Split it.")
+            spans = next((key for key in self._span_fields if are_spans([row.get(key)])), None)
+            spans = spans or next((key for key in self._span_fields if row.get(key) == []), None)
+            if self.needs.features or self.needs.predicate or (self.needs.tags and spans is None):
+                raise DataError(
+                    f"{where}: `{name}` is a string, but other fields have a value per word. Split it, or give spans "
+                    "by "
+                    "characters in entities, label or spans: [[start, end, type]]."
+                )
             sentence = sentence_of_text(value, where, row)
+            if self.needs.tags and spans is not None:
+                sentence.gold = tags_of_spans(value, sentence.places, row[spans], where, self._spans)
         else:
             words = _strings(value, name, where)
             sentence = Sentence.of_words(words, where, row, words)
@@ -342,7 +356,7 @@ class SentenceFile:
             if not isinstance(place, int) or not 0 <= place < size:
                 raise DataError(f"{where}: `predicate` is {place!r}; it must be the index of one of {size} words.")
             sentence.predicate = place
-        if self.needs.tags:
+        if self.needs.tags and sentence.gold is None:
             tags = self._field(row, "tag_column", self.tag_column, USUAL["tag_column"], where)
             sentence.gold = _strings(row[tags], tags, where, size)
             if self.table is not None and (names := self.table.label_names(tags)):

@@ -1,0 +1,120 @@
+"""Spans of a text by characters, as annotation tools write them, as words with BIO tags.
+
+A span is `[start, end, type]`, or a mapping with `start` and `end` (`start_offset`, `end_offset`) and `label` (`type`,
+`entity`, `labels`). Words are those of `raw_text.py`, or of a column `tokens` with their characters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from .columns import TagTable
+from .common import DataError
+from .inputs.raw_text import split_words
+
+SPAN_COLUMNS = ("entities", "spans", "label", "labels", "annotations")  # usual names of columns of spans
+NAMES = ("label", "type", "entity", "entity_group", "tag")  # of the type, in a mapping
+
+
+def words_and_tags(table: TagTable, text_column: str, span_column: str, notes: list[str]) -> TagTable:
+    """A table whose columns `words` and `tags` are those of its texts and spans; other lists for words are left out."""
+    counts: Counter[str] = Counter()
+    words: list[list[str]] = []
+    tags: list[list[str]] = []
+    for row, (text, spans) in enumerate(zip(table.columns[text_column], table.columns[span_column], strict=True)):
+        place = table.origins.place(row)
+        if not isinstance(text, str):
+            raise DataError(f"{place}: the text is {text!r}; expected a string.")
+        places = split_words(text)
+        words.append([text[start:end] for start, end in places])
+        tags.append(tags_of_spans(text, places, spans or (), place, counts))
+    notes.append(f"texts: column {text_column!r}; spans by characters: column {span_column!r}.")
+    notes += [f"{table.origins.source}: {count} {what}." for what, count in counts.items()]
+    columns = {name: values for name, values in table.columns.items() if name not in (text_column, span_column)}
+    return replace(table, columns={**columns, "words": words, "tags": tags})
+
+
+def tags_of_spans(
+    text: str, places: Sequence[tuple[int, int]], spans: Sequence[Any], place: str, counts: Counter[str]
+) -> list[str]:
+    """BIO tags of words by the spans of their text.
+
+    Args:
+        places: start and end of each word.
+        place: of the row, for messages.
+        counts: spans that are not those of whole words are counted here.
+
+    Raises:
+        DataError: a span outside of the text, or of another form.
+    """
+    tags = ["O"] * len(places)
+    for start, end, kind in sorted((_span(span, place) for span in spans), key=lambda span: (span[0], -span[1])):
+        if not 0 <= start < end <= len(text):
+            raise DataError(
+                f"{place}: the span {start} to {end} of type {kind!r} is not in the text, which has {len(text)} "
+                "characters. Count characters from 0; `end` is the one after the last."
+            )
+        inside = [i for i, (first, last) in enumerate(places) if first < end and last > start]
+        if not inside:
+            counts["spans without a word left out"] += 1
+        elif any(tags[i] != "O" for i in inside):
+            counts["spans that overlap others left out: a word has one tag"] += 1
+        else:
+            begin, stop = start + _blanks(text[start:end]), start + len(text[start:end].rstrip())
+            if (places[inside[0]][0], places[inside[-1]][1]) != (begin, stop):
+                counts["spans begin or end inside a word: they are read as spans of whole words"] += 1
+            for i in inside:
+                tags[i] = f"{'B' if i == inside[0] else 'I'}-{kind}"
+    return tags
+
+
+def differ(table: TagTable, text: str, words: str, tags: str, spans: str) -> bool:
+    """True if spans by characters say something else than the tags beside them, as in corrected predictions."""
+    columns = table.columns
+    names = table.classes.get(tags)
+    for row, (of_row, given, tagged, found) in enumerate(
+        zip(columns[text], columns[words], columns[tags], columns[spans], strict=True)
+    ):
+        if not isinstance(of_row, str) or not isinstance(given, list) or not isinstance(tagged, list):
+            return False
+        places, at = [], 0
+        for word in given:
+            at = of_row.find(str(word), at)
+            if at < 0:
+                return False
+            places.append((at, at + len(str(word))))
+            at += len(str(word))
+        expected = tags_of_spans(of_row, places, found or (), table.origins.place(row), Counter())
+        if _kinds(expected) != _kinds([names[tag] if names else str(tag) for tag in tagged]):
+            return True
+    return False
+
+
+def _kinds(tags: Sequence[str]) -> list[tuple[str, bool]]:
+    """Type of each word, and whether a span begins there, in any scheme."""
+    return [(tag.partition("-")[2], tag[:2] in ("B-", "S-", "U-")) for tag in tags]
+
+
+def _blanks(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _span(span: Any, place: str) -> tuple[int, int, str]:
+    """Start, end and type."""
+    try:
+        if isinstance(span, dict):
+            start = span["start_offset"] if "start_offset" in span else span["start"]
+            end = span["end_offset"] if "end_offset" in span else span["end"]
+            kind = next((span[name] for name in NAMES if span.get(name) is not None), None)
+            kind = span["labels"][0] if kind is None else kind
+        else:
+            start, end, kind = span[:3]
+        return int(start), int(end), str(kind)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise DataError(
+            f"{place}: {str(span)[:60]!r} is no span; expected [start, end, type], or a mapping with start, end and "
+            "label."
+        ) from error

@@ -1,0 +1,243 @@
+"""Every layout of `layouts.py` gives the rows that its file was written from, and what looks like one but is none is
+refused with the way out."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import layouts
+import numpy as np
+import pytest
+
+from seal_hf import load_multilabel, load_srl, load_tags, load_trees
+from seal_hf.data import DataError, kind_of
+from seal_hf.data.inputs.features import FeatureTable
+from seal_hf.data.inputs.raw_text import split_words
+from seal_hf.data.inputs.words import Needs, SentenceFile
+from seal_hf.data.label_cells import gold_labels
+from seal_hf.data.row_tables import open_table
+
+
+def written(folder, layout):
+    for name, content in {layout.file: layout.content, **layout.beside}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content, encoding="utf-8")
+    return str(folder / layout.file)
+
+
+def keyed(value, names):
+    return (value if isinstance(value, str) else tuple(np.float32(value).tolist()), frozenset(names))
+
+
+def label_rows(data) -> Counter:
+    found: Counter = Counter()
+    for split in (data.train, data.validation, data.test):
+        labels = np.asarray(split.with_format("numpy")["labels"][:])
+        inputs = split["text" if data.kind == "text" else "features"][:]
+        for value, row in zip(inputs, labels, strict=True):
+            found[keyed(value, (data.label_names[i] for i in np.flatnonzero(row > 0)))] += 1
+    return found
+
+
+@pytest.mark.parametrize("layout", layouts.LABELS, ids=lambda layout: layout.title)
+def test_label_sets_are_those_that_were_written(tmp_path, layout):
+    path = written(tmp_path, layout)
+    data = load_multilabel(path, **layout.options)
+    expected = layouts.rows() if layout.expected is None else layout.expected
+    assert label_rows(data) == Counter(keyed(*row) for row in expected)
+    assert layout.note in " ".join(data.notes)
+    columns = {name: value for name, value in layout.options.items() if name.endswith(("_column", "_columns"))}
+    assert kind_of(path, **columns) == data.kind  # the command chooses its recipe by it
+
+
+def tag_rows(data) -> Counter:
+    return Counter(
+        (tuple(row["words"]), tuple(data.label_names[i] for i in row["tags"]))
+        for split in (data.train, data.validation, data.test)
+        for row in split
+    )
+
+
+@pytest.mark.parametrize("layout", layouts.TAGS, ids=lambda layout: layout.title)
+def test_tags_are_those_that_were_written(tmp_path, layout):
+    data = load_tags(written(tmp_path, layout), **layout.options)
+    expected = layouts.sentences() if layout.expected is None else layout.expected
+    assert tag_rows(data) == Counter((tuple(words), tuple(tags)) for words, tags in expected)
+    assert layout.note in " ".join(data.notes)
+
+
+@pytest.mark.parametrize(
+    "layout", [one for one in layouts.TAGS if one.file.endswith((".jsonl", ".json", ".gold_conll"))]
+)
+def test_an_evaluation_reads_the_same_tags(tmp_path, layout):
+    if "corrected" in layout.title or "Ids" in layout.title:
+        pytest.skip("read only in training")
+    file = SentenceFile(Path(written(tmp_path, layout)), Needs(tags=["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]))
+    found = [(sentence.words, sentence.gold) for sentence in file]
+    assert found == layouts.sentences()
+
+
+COLUMN_ROWS = "1\tAnna\tB-PER\tO\n2\tgoes\tO\tO\n\n" * 12
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "Anna\tB-PER\ngoes\t\n\n" * 12, "line 2: .* has no tag in column 1. Write O for words outside"),
+        ("a.tsv", COLUMN_ROWS, "column 2 holds tags such as B-PER, and the last column only O.*--tag_column 2"),
+        ("a.conllup", "# global.columns = ID FORM HEAD\n1\ta\t0\n2\tb\t1\n\n" * 9, "Name one with --tag_column"),
+        ("a.csv", "word,tag\n" + "a,O\nb,B-X\n" * 9, "if a column sentence_id names its sentence"),
+        ("a.csv", "sentence_id,word,tag\n1,a,O\n2,b,B-X\n1,c,O\n", "the sentence '1' occurs before, apart from these"),
+        ("a.jsonl", '{"text": "ab", "label": [[0, 9, "X"]]}\n' * 12, "the span 0 to 9 of type 'X' is not in the text"),
+    ],
+)
+def test_tags_that_are_not_read_are_refused_with_the_way_out(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=message):
+        load_tags(str(tmp_path / name))
+
+
+def test_spans_inside_words_and_others_are_counted(tmp_path):
+    row = {"text": "unlucky Anna Maier", "label": [[2, 7, "X"], [8, 12, "PER"], [8, 18, "PER"], [7, 8, "Y"]]}
+    (tmp_path / "a.jsonl").write_text((json.dumps(row) + "\n") * 12)
+    data = load_tags(str(tmp_path / "a.jsonl"))
+    assert [data.label_names[i] for i in data.train[0]["tags"]] == ["B-X", "B-PER", "I-PER"]
+    said = " ".join(data.notes)
+    assert "12 spans begin or end inside a word" in said and "12 spans that overlap others left out" in said
+    assert "12 spans without a word left out" in said
+
+
+def test_what_looks_wrong_with_tags_is_noted(tmp_path):
+    for lines, said in (
+        ("".join(f"en:a{i}\tNN\nen:b\tVB\n\n" for i in range(20)), "every word begins with 'en:'"),
+        ("Word\tXPOS\n" + "a\tNN\nb\tVB\n\n" * 20, "the tag 'XPOS' occurs once, of the first word of train, 'Word'"),
+        ("a\tO\nb\tVB\nc\tVB\n\n" * 20, "most words are not O: each tag is read by itself.*--scheme io"),
+    ):
+        (tmp_path / "train.tsv").write_text(lines)
+        (tmp_path / "dev.tsv").write_text("en:a\tNN\nen:b\tVB\n\n" * 3)
+        assert re.search(said, " ".join(load_tags(str(tmp_path)).notes)), said
+
+
+def test_a_predicate_that_is_not_where_its_span_is(tmp_path):
+    tags = ["B-ARG0", "B-V", "B-ARG1"]
+    rows = [{"tokens": ["I", f"saw{i}", "it"], "tags": tags, "predicate": 1} for i in range(20)]
+    file = tmp_path / "a.jsonl"
+    file.write_text(layouts.lines([*rows, {**rows[0], "predicate": 2}]))
+    assert "is not at the span V in 1 of 21 rows, the first at" in " ".join(load_srl(str(file)).notes)
+    file.write_text(layouts.lines({**row, "predicate": 2} for row in rows))
+    with pytest.raises(DataError, match="not at the span V in 20 of 20 rows.*Indices count from 0"):
+        load_srl(str(file))
+
+
+def test_roles_of_conll_2012_and_2009_and_trees_of_2012(tmp_path):
+    lines = (
+        "d 0 0 Anna{} NNP (TOP(S(NP*) - - - - * (ARG0*) -\n",
+        "d 0 1 saw VBD (VP* see 01 1 - * (V*) -\n",
+        "d 0 2 it PRP (NP*)))) - - - - * (ARG1*) -\n\n",
+    )
+    (tmp_path / "a.conll").write_text("".join("".join(lines).format(i) for i in range(20)))
+    data = load_srl(str(tmp_path / "a.conll"))
+    assert data.train[0]["words"][1:] == ["saw", "it"] and data.train[0]["predicate"] == 1
+    assert [data.label_names[i] for i in data.train[0]["tags"]] == ["B-ARG0", "B-V", "B-ARG1"]
+    tree = load_trees(str(tmp_path / "a.conll")).train[0]
+    assert tree["words"][1:] == ["saw", "it"] and tree["pos"] == ["NNP", "VBD", "PRP"]
+    row = "{}\t{}\t_\t_\tNN\t_\t_\t_\t0\t0\t_\t_\t{}\t{}\t{}\n"
+    words = [(1, "Anna", "_", "_", "A0"), (2, "saw", "Y", "see.01", "_")]
+    blocks = ("".join(row.format(*word) for word in [*words, (3, f"it{i}", "_", "_", "A1")]) for i in range(20))
+    (tmp_path / "b.txt").write_text("\n".join(blocks))
+    data = load_srl(str(tmp_path / "b.txt"))
+    assert [data.label_names[i] for i in data.train[0]["tags"]] == ["B-A0", "B-V", "B-A1"]
+
+
+def test_characters_that_are_not_seen_belong_to_no_word():
+    for text, words in (
+        ("Angela\u200b Merkel", ["Angela", "Merkel"]),
+        ("I \u2764\ufe0f it", ["I", "\u2764\ufe0f", "it"]),
+        ("\ufeffEmma Watson", ["Emma", "Watson"]),
+        ("a\u00adb c\u200d", ["a\u00adb", "c"]),
+    ):
+        assert [text[start:end] for start, end in split_words(text)] == words
+
+
+ROWS = "".join(f"{i / 7},{i % 2}\n" for i in range(20))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        (
+            "a.csv",
+            "who,labels\n" + "".join(f"P-{i},{'ab'[i % 2]}\n" for i in range(20)),
+            {},
+            "'who' holds ids, such as",
+        ),
+        ("a.csv", "day,labels\n" + "".join(f"{i + 1}.1.2024,{'ab'[i % 2]}\n" for i in range(20)), {}, "holds dates"),
+        (
+            "a.csv",
+            "scan,labels\n" + "a.dcm,x\nb.dcm,y\n" * 9,
+            {},
+            "names files of type .dcm, which are not read; images",
+        ),
+        ("a.csv", "width,labels\n" + ROWS, {"text_column": "width"}, "holds numbers .* which are no texts"),
+        (
+            "a.csv",
+            "width,heat\n" + ROWS,
+            {},
+            "alone .heat. can be a label each: --label_columns. Other columns of num",
+        ),
+        (
+            "a.csv",
+            "w,h,labels\n" + "1,2,a\n1,,b\n" * 9,
+            {},
+            "line 3: the feature 'h' is empty; expected a finite number",
+        ),
+        ("a.csv", "text,heat\n" + "a,yes\nb,no\n" * 9, {"label_column": "heat"}, "--label_columns heat"),
+        ("a.json", json.dumps({"text": {"0": "a"}, "labels": {"0": "b"}}), {}, 'orient="records"'),
+        ("a.json", '[{"text": "a", "labels": ["b"]},\n {"text": ', {}, "a.json, line 2: not a JSON object"),
+        ("a.json", '[{"text": "a", "labels": ["b"]},\n 7]', {}, "a.json, line 2: '7' in the array; expected an object"),
+        ("a.jsonl", '{"text": "a", "cats": {"b": 0.5}}\n' * 20, {}, "is a mapping with 0.5 for 'b'.*threshold"),
+        ("a.arff", "@relation x\n@attribute a {0,1}\n@data\n1\n0\n", {}, "as MEKA does: @relation 'name: -C 5'"),
+    ],
+)
+def test_what_is_no_layout_is_refused_with_the_way_out(tmp_path, name, content, options, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=message):
+        load_multilabel(str(tmp_path / name), **options)
+
+
+def test_a_mark_that_joins_one_name_alone_is_noted_and_names_that_are_no_sets_stay(tmp_path):
+    for names, count, said in (
+        (["heat", "noise", "heat/noise"], 3, "1 label contains '/' between names that are labels too"),
+        (["sci.med", "sci.space", "comp.os"], 3, ""),
+        (["food-good", "food-bad", "room-good", "room-bad"], 4, ""),
+    ):
+        rows = "".join(f"a text {i},{names[i % len(names)]}\n" for i in range(24))
+        (tmp_path / "a.csv").write_text("text,labels\n" + rows)
+        data = load_multilabel(str(tmp_path / "a.csv"))
+        assert len(data.label_names) == count and said in " ".join(data.notes), names
+        assert layouts.SPLIT not in " ".join(data.notes)
+
+
+def test_prediction_reads_the_columns_of_training(tmp_path):
+    (tmp_path / "new.csv").write_text("height,name,width\n1.5,a,2\n3,b,4\n")
+    table = open_table(str(tmp_path / "new.csv"))
+    (chunk,) = FeatureTable(table, 2, columns=["width", "height"]).chunks(10)
+    assert chunk.inputs.tolist() == [[2, 1.5], [4, 3]] and chunk.rows[0] == {"height": "1.5", "name": "a", "width": "2"}
+    with pytest.raises(DataError, match="lacks 1 of the 2 columns of numbers that this model reads, such as 'depth'"):
+        FeatureTable(table, 2, columns=["width", "depth"])
+
+
+def test_gold_cells_are_separated_by_a_mark_that_joins_labels_of_the_model():
+    found = gold_labels([["a#b"], ["c"], ["b"]], ["a", "b", "c"], None, "auto", "new.csv")
+    assert found.tolist() == [[1, 1, 0], [0, 0, 1], [0, 1, 0]]
+    assert gold_labels([["011"], ["100"]], ["a", "b", "c"], None, "auto", "new.csv").tolist() == [[0, 1, 1], [1, 0, 0]]
+
+
+def test_columns_that_are_left_out_are_named(tmp_path):
+    rows = "".join(f"Oslo,{i},a text {i},https://a.org/{i}.jpg,joy|fear,sad\n" for i in range(24))
+    (tmp_path / "a.csv").write_text("city,n,text,picture,labels,mood\n" + rows)
+    data = load_multilabel(str(tmp_path / "a.csv"))
+    assert data.kind == "text" and data.train[0]["text"].startswith("a text")
+    left = "left out: city (repeated words), n (numbers), picture (web addresses), mood (repeated words)."
+    assert left in data.notes
