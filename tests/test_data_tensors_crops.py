@@ -250,6 +250,10 @@ def test_a_processor_that_normalises_and_flips_is_refused():
     processor.do_normalize = True
     with pytest.raises(ValueError, match="do_normalize=True and do_flip_channel_order=True"):
         pixel_scaling(processor)
+    processor = fcn_image_processor()
+    processor.rescale_factor = 0
+    with pytest.raises(ValueError, match="`rescale_factor` 0 in preprocessor_config.json; expected a number above 0"):
+        pixel_scaling(processor)
 
 
 def test_the_pixels_of_the_fcn_need_no_scaling():

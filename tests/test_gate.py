@@ -17,7 +17,7 @@ from seal_hf import SealForMultiLabel, SealTrainer
 from seal_hf.cli import evaluate, predict
 from seal_hf.cli.train import mlc
 from seal_hf.data.tensors.words import load_tokenizer
-from seal_hf.saving import mark_complete
+from seal_hf.saving import load_loss_net, mark_complete
 from seal_hf.saving.kinds import saved_config
 from seal_hf.utils.gate import check_origin, config_of, no_questions
 
@@ -141,6 +141,12 @@ def test_a_loss_net_passes_the_same_gate(fields, folder):
     with pytest.raises(ValueError, match=f"_loss_net: config.json: `{next(iter(fields)).split('__', 1)[-1]}"):
         SealForMultiLabel.from_pretrained(folder)
     SealForMultiLabel.from_pretrained(folder, with_loss_net=False)
+
+
+def test_a_size_of_a_loss_net_is_no_truth_value(folder):
+    edited(folder / "_loss_net" / CONFIG, head_layers=False)
+    with pytest.raises(ValueError, match="`head_layers` is False; expected a whole number"):
+        SealForMultiLabel.from_pretrained(folder)
 
 
 @pytest.mark.parametrize("place", ["", "_loss_net"])
@@ -342,6 +348,19 @@ def test_a_checkpoint_without_its_own_safetensors_is_not_resumed(how, tmp_path):
     said = {"pickle alone": "no file named model.safetensors. Only safetensors are read", "index": "names '../x.safet"}
     with pytest.raises((OSError, ValueError), match=said.get(how, "is a link to")):
         trainer().train(resume_from_checkpoint=str(folder))
+
+
+def test_a_folder_of_a_loss_net_that_is_a_link_is_refused_by_its_name_too(tmp_path):
+    nets = SealForMultiLabel.from_task_net(
+        AutoModelForSequenceClassification.from_config(tiny_config("mlp")), loss_net_encoder="separate"
+    )
+    nets.save_pretrained(tmp_path / "m")
+    load_loss_net(tmp_path / "m", nets.task_net)
+    (tmp_path / "m/_loss_net").rename(tmp_path / "elsewhere")
+    (tmp_path / "m/_loss_net").symlink_to("../elsewhere")
+    for folder in (tmp_path / "m", tmp_path / "m/_loss_net"):
+        with pytest.raises(ValueError, match="_loss_net is a link to .*elsewhere, outside of the folder"):
+            load_loss_net(folder, nets.task_net)
 
 
 def test_the_header_of_weights_is_bounded(folder):

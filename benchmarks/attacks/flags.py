@@ -205,6 +205,7 @@ def case(models: Path, label: str, words: list[str], dest: str, flag: str, value
 
 ANY_TEXT = {  # flags that take any text
     "run_name": "the name of a run",
+    "ignore_index": "an id of pixels that do not count",
     "output_dir": "the name of a folder",
     "hub_token": "a token, which nothing asks for here",
     "text_column": "a column of files that are uploaded later",

@@ -465,6 +465,7 @@ LEGAL_FIELDS: dict[str, tuple[tuple[type, ...], str]] = {  # field, or one that 
     "words": ((str,), "a vocabulary of other words"),
     "decisions": ((type(None), int, float), "without decisions, or with other numbers, rows are decided otherwise"),
     "rescale_factor": ((int, float), "any number multiplies pixels"),
+    "size": ((int,), "images are resized to it"),
     "do_normalize": ((bool,), "images may be normalised or not"),
     "do_rescale": ((bool,), "images may be rescaled or not"),
     "do_resize": ((bool,), "images may be resized or not"),

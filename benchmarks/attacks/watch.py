@@ -50,7 +50,7 @@ class Watch:
     def start(self) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         self.inotify = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        for folder, _, _ in os.walk(self.bait):
+        for folder in [each for each, _, _ in os.walk(self.bait)]:  # before any is watched: a walk opens folders
             if libc.inotify_add_watch(self.inotify, os.fsencode(folder), IN_OPEN) < 0:
                 raise OSError(ctypes.get_errno(), "inotify cannot watch the bait", folder)
         sys.addaudithook(self._hear)

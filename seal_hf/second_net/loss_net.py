@@ -81,6 +81,9 @@ class LossNetConfig(PretrainedConfig):
         self.encoder_mode = encoder_mode
         self.encoder_config = encoder_config
         self.feature_size = feature_size
+        for name, size in {"head_layers": head_layers, "hidden_size": hidden_size, "global_size": global_size}.items():
+            if isinstance(size, bool):  # which Python takes for 0 or 1
+                raise ValueError(f"`{name}` is {size}; expected a whole number.")
         self.head_layers = head_layers
         self.hidden_size = hidden_size
         self.global_size = global_size

@@ -287,11 +287,9 @@ def _config(path: Path) -> dict[str, Any]:
 def check_links(folder: Path) -> None:
     """Raises ValueError for a link to somewhere outside of the folder. The Hub's cache links to its own blobs. Nothing
     outside is opened."""
-    root = folder.resolve()
-    cache = next((parent.parent / "blobs" for parent in root.parents if parent.name == "snapshots"), root)
     entries = [folder] if folder.name in INSIDE else []
-    if entries:
-        root = folder.parent.resolve()
+    root = (folder.parent if entries else folder).resolve()
+    cache = next((parent.parent / "blobs" for parent in root.parents if parent.name == "snapshots"), root)
     inside = (part for each in INSIDE if (folder / each).is_dir() for part in (folder / each).iterdir())
     for entry in chain(entries, folder.iterdir(), inside):
         if entry.is_symlink() and (entry.is_file() or entry.name in INSIDE):

@@ -137,7 +137,8 @@ def pixel_scaling(processor: Any) -> dict[str, Any]:
     only in a few.
 
     Raises:
-        ValueError: the processor both normalises and flips the channels: processors differ in the order.
+        ValueError: the processor both normalises and flips the channels: processors differ in the order; or its
+            `rescale_factor` is 0 or less.
     """
     normalised, flipped = (bool(getattr(processor, f"do_{what}", None)) for what in ("normalize", "flip_channel_order"))
     if normalised and flipped:
@@ -148,6 +149,10 @@ def pixel_scaling(processor: Any) -> dict[str, Any]:
         )
     # (f value - m) / s = (value / 255 - m / 255 f) / (s / 255 f), where f multiplies the bytes
     factor = getattr(processor, "rescale_factor", 1 / 255) if getattr(processor, "do_rescale", True) else 1
+    if not factor > 0:
+        raise ValueError(
+            f"The image processor has `rescale_factor` {factor!r} in preprocessor_config.json; expected a number above 0."
+        )
     mean, std = (processor.image_mean, processor.image_std) if normalised else ([0.0] * 3, [1.0] * 3)
     scaling: dict[str, Any] = {"flip_channels": True} if flipped else {}
     if normalised or factor != 1 / 255:
