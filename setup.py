@@ -83,7 +83,7 @@ setup(
     package_data={
         "seal_hf": [
             "cli/default_recipes/*.yaml",
-            "demo/style.css",
+            "lab/demo/style.css",
             "reports/model_card_template.md",
             "reports/page/page.*",
             "py.typed",

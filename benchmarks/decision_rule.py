@@ -31,7 +31,6 @@ from results_store import ALL, ROOT, Store
 from scipy.special import expit
 
 from seal_hf import SealForMultiLabel, load_multilabel, tokenize
-from seal_hf.compare.statistics import mean_std
 from seal_hf.decisions import (
     CALIBRATED_CLOSED,
     CLOSED,
@@ -47,6 +46,7 @@ from seal_hf.decisions.decoders import clipped_logit
 from seal_hf.decisions.labels import ERRORS, usual_decoder
 from seal_hf.decisions.seen_sets import SeenSets
 from seal_hf.decisions.targets import F1_EXAMPLE, F1_MACRO, JACCARD, TARGETS, target_scores
+from seal_hf.lab.compare.statistics import mean_std
 from seal_hf.nets.feature_cache import cached_features
 from seal_hf.utils.files import whole_file
 

@@ -29,8 +29,8 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from seal_hf import SealForMultiLabel, load_multilabel
-from seal_hf.compare.statistics import paired_bootstrap
 from seal_hf.decisions import platt_scaling
+from seal_hf.lab.compare.statistics import paired_bootstrap
 from seal_hf.metrics import multilabel_metrics, tune_threshold
 
 POWERS = (0.0, 0.5, 1.0)  # a; energies of NCE are fitted to be -log p themselves, a = 0

@@ -19,7 +19,7 @@ import numpy as np
 
 from seal_hf import load_masks
 from seal_hf.metrics import class_mask_metrics, mask_metrics
-from seal_hf.reports import save_class_picture, save_picture
+from seal_hf.tasks.masks.report import save_class_picture, save_picture
 
 FILE = "_predictions_test.npz"
 

@@ -29,9 +29,9 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seal_hf.compare.identity import claim_folder
-from seal_hf.compare.program import command
-from seal_hf.compare.runs import SECONDS, Runs
+from seal_hf.lab.compare.identity import claim_folder
+from seal_hf.lab.compare.program import command
+from seal_hf.lab.compare.runs import SECONDS, Runs
 
 PARTS = "parts"  # folder of the processes' results, in that of a comparison
 AGAIN = 0.2  # seconds between two looks at the processes
@@ -119,7 +119,7 @@ def collect(part: Part) -> list[int]:
 def work(todo: Sequence[Part], jobs: int, seconds: float) -> bool:
     """Run the parts, `jobs` at a time, for so long at most; True if all of them did all they should."""
     context = multiprocessing.get_context("forkserver")  # it has imported everything, and has no device yet
-    context.set_forkserver_preload(["seal_hf.compare.program", "seal_hf.cli.train.mlc"])
+    context.set_forkserver_preload(["seal_hf.lab.compare.program", "seal_hf.tasks.labels.program"])
     end, waiting, complete = time.monotonic() + seconds, list(todo), True
     running: dict[Part, Any] = {}
     try:

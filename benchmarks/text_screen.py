@@ -23,12 +23,11 @@ from typing import NamedTuple
 import numpy as np
 from results_store import ROOT, Store, pack, unpack
 
-from seal_hf.compare.kinds.labels import METRIC
-from seal_hf.compare.methods import BASELINE, SEAL
-from seal_hf.compare.methods.labels import METHODS
-from seal_hf.compare.runs import LOST
-from seal_hf.compare.statistics import paired_test
-from seal_hf.compare.table import p_value
+from seal_hf.lab.compare.methods import BASELINE, SEAL
+from seal_hf.lab.compare.runs import LOST
+from seal_hf.lab.compare.statistics import paired_test
+from seal_hf.lab.compare.table import p_value
+from seal_hf.tasks.labels.compare import METHODS, METRIC
 from seal_hf.utils.files import whole_file
 
 CONTROLS = ("valueeval23", "nlupp_banking", "hoc")  # gold labels tell hardly more about each other than the text does

@@ -19,23 +19,27 @@ from seal_hf.cli.evaluate import evaluate_flags
 from seal_hf.cli.predict import predict_flags
 from seal_hf.cli.recipes import DEFAULT_RECIPES
 from seal_hf.cli.train.program import Program
-from seal_hf.demo.program import demo_flags
+from seal_hf.lab.demo.program import demo_flags
 
-ROOMS = {  # room of the package -> title in the reference, in the order of the page
+TITLES = {  # file or room of the package -> title in the reference, in the order of the page
     "trainer": "Trainers",
     "training": "Trainers",
-    "models": "Models",
+    "model": "Models",
     "data": "Data",
     "energies": "Energies",
     "energy_losses": "Energy losses",
     "task_losses": "Task losses",
-    "spaces": "Output spaces and rewards",
-    "decisions": "Decisions",
-    "inference": "Inference",
+    "space": "Output spaces and rewards",
+    "rewards": "Output spaces and rewards",
+    "gradient_descent": "Inference",
     "implicit": "Implicit gradients",
-    "second_net": "The loss-net",
+    "loss_net": "The loss-net",
+    "fcn": "Small nets",
+    "recurrent": "Small nets",
+    "text_windows": "Small nets",
     "nets": "Small nets",
-    "structures": "Structures",
+    "label_sets": "Structures",
+    "registries": "Registries",
 }
 
 FILE = re.compile(r"<!-- file: (\S+) -->\n+```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)  # that a page shows
@@ -137,16 +141,21 @@ def api_page() -> str:
     for name in seal_hf.api.__all__:
         found: Any = getattr(seal_hf.api, name)
         module = getattr(found, "__module__", "")
-        room = module.split(".")[1] if module.startswith("seal_hf.") else "registries"
-        by_title[ROOMS.get(room, "Registries")].append(name)
+        by_title[title_of(module)].append(name)
     lines = ["# API", "", "Names to import from `seal_hf`.", ""]
-    for title in dict.fromkeys([*ROOMS.values(), "Registries"]):
+    for title in dict.fromkeys(TITLES.values()):
         lines += [f"## {title}", ""]
         for name in by_title[title]:
             lines += directive(name)
     lines += ["## Metrics", "", "`seal_hf.metrics`, for `compute_metrics=`.", ""]
     lines += ["```{eval-rst}", ".. automodule:: seal_hf.metrics", "   :imported-members:", "```", ""]
     return "\n".join(lines)
+
+
+def title_of(module: str) -> str:
+    """The title for what a module defines: by its file, or else by its room."""
+    parts = module.split(".")[1:] if module.startswith("seal_hf.") else ["registries"]
+    return next(TITLES[part] for part in (parts[-1], *reversed(parts[:-1]), "registries") if part in TITLES)
 
 
 def directive(name: str) -> list[str]:

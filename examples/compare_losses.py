@@ -8,7 +8,7 @@ python examples/compare_losses.py tagging --dataset mine.conll --losses ce crf n
 """
 
 from seal_hf.cli.programs import run_program
-from seal_hf.compare.program import command as main
+from seal_hf.lab.compare.program import command as main
 
 if __name__ == "__main__":
     run_program(main)

@@ -8,7 +8,7 @@ python examples/run_mlc.py --dataset tweets.csv --text_column text --model_name_
 """
 
 from seal_hf.cli.programs import run_program
-from seal_hf.cli.train.mlc import main
+from seal_hf.tasks.labels.program import main
 
 if __name__ == "__main__":
     run_program(main)

@@ -16,7 +16,7 @@ PYTHONPATH=folder python examples/run_rewards.py --dataset path/to/cora --scheme
 """
 
 from seal_hf.cli.programs import run_program
-from seal_hf.cli.train.rewards import main
+from seal_hf.tasks.rewards.program import main
 
 if __name__ == "__main__":
     run_program(main)

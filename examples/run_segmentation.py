@@ -10,7 +10,7 @@ python examples/run_segmentation.py --dataset path/to/images_and_masks --model_n
 """
 
 from seal_hf.cli.programs import run_program
-from seal_hf.cli.train.segmentation import main
+from seal_hf.tasks.masks.program import main
 
 if __name__ == "__main__":
     run_program(main)

@@ -8,7 +8,7 @@ python examples/run_tagging.py --dataset path/to/conll --model_name_or_path dist
 """
 
 from seal_hf.cli.programs import run_program
-from seal_hf.cli.train.tagging import main
+from seal_hf.tasks.tags.program import main
 
 if __name__ == "__main__":
     run_program(main)

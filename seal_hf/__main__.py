@@ -14,29 +14,29 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "predict": ("seal_hf.cli.predict:main", "apply a saved model to new data: labels, tags, trees or masks"),
     "evaluate": ("seal_hf.cli.evaluate:main", "measure a saved model on labelled data"),
     "export": ("seal_hf.cli.export:main", "write a saved model as an ONNX file"),
-    "train mlc": ("seal_hf.cli.train.mlc:main", "label sets, with a loss-net or without"),
-    "train tagging": ("seal_hf.cli.train.tagging:main", "tags: parts of speech, entities, citation fields"),
-    "train srl": ("seal_hf.cli.train.srl:main", "semantic roles of a given predicate"),
-    "train parsing": ("seal_hf.cli.train.parsing:main", "constituency trees, by one tag per word"),
-    "train segmentation": ("seal_hf.cli.train.segmentation:main", "masks of images"),
+    "train mlc": ("seal_hf.tasks.labels.program:main", "label sets, with a loss-net or without"),
+    "train tagging": ("seal_hf.tasks.tags.program:main", "tags: parts of speech, entities, citation fields"),
+    "train srl": ("seal_hf.tasks.tags.roles:main", "semantic roles of a given predicate"),
+    "train parsing": ("seal_hf.tasks.trees.program:main", "constituency trees, by one tag per word"),
+    "train segmentation": ("seal_hf.tasks.masks.program:main", "masks of images"),
     "train rewards": (
-        "seal_hf.cli.train.rewards:main",
+        "seal_hf.tasks.rewards.program:main",
         "any of these, from few labelled rows and rules for the others",
     ),
-    "train energy": ("seal_hf.cli.train.energy:main", "an energy network of label sets on its own"),
-    "train mask-energy": ("seal_hf.cli.train.mask_energy:main", "an energy network of masks on its own"),
+    "train energy": ("seal_hf.tasks.labels.energy_program:main", "an energy network of label sets on its own"),
+    "train mask-energy": ("seal_hf.tasks.masks.energy_program:main", "an energy network of masks on its own"),
     "rules": ("seal_hf.cli.rules:main", "rules check FILE: what each rule does on a data set, before training"),
     "report": ("seal_hf.cli.report:main", "a page on a run: figures, curves, errors"),
-    "demo": ("seal_hf.demo.program:main", "show in the browser what a saved model predicts"),
-    "compare": ("seal_hf.compare.program:command", "methods on one data set, each tuned with the same budget"),
-    "analyse": ("seal_hf.analysis.__main__:main", "what a trained energy has learned"),
+    "demo": ("seal_hf.lab.demo.program:main", "show in the browser what a saved model predicts"),
+    "compare": ("seal_hf.lab.compare.program:command", "methods on one data set, each tuned with the same budget"),
+    "analyse": ("seal_hf.lab.analysis.__main__:main", "what a trained energy has learned"),
 }
 COMPARED = ("mlc", "tagging", "srl", "parsing", "segmentation")  # `compare KIND` also takes the flags of `train KIND`
 REWARDED, REWARDS = "train rewards", "rewards"  # `compare rewards` takes the flags of the former
 OF_REWARDS = {  # first word of `train rewards`, which the rules also tell -> the module with its flags
-    "mlc": "seal_hf.cli.train.label_rewards",
-    "tagging": "seal_hf.cli.train.rewards",
-    "segmentation": "seal_hf.cli.train.mask_rewards",
+    "mlc": "seal_hf.tasks.rewards.label_program",
+    "tagging": "seal_hf.tasks.rewards.program",
+    "segmentation": "seal_hf.tasks.rewards.mask_program",
 }
 CHECKED = ("train", "compare")  # their flags are checked before they are imported
 HELP = ("-h", "--help")

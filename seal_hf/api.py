@@ -1,5 +1,8 @@
 """What `import seal_hf` offers: the names of all rooms that users import. No room imports it."""
 
+from .core.gradient_descent import GradientBasedInference
+from .core.label_sets import LabelSets
+from .core.space import OutputSpace
 from .data import (
     DataError,
     MultiLabelData,
@@ -19,51 +22,37 @@ from .data.tensors.semi_supervised import reward_rows
 from .data.tensors.vocabulary import Vocabulary
 from .data.tensors.word_vectors import WordVectors, load_word_vectors
 from .data.tensors.words import WordRows, encode_words, tokenize_words
-from .energies import ENERGIES, ClassGridEnergy, GridEnergy, MultiLabelEnergy
 from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
-from .implicit.hypergradient import Hypergradient
-from .implicit.task_function import select_parameters
-from .inference.gradient_descent import GradientBasedInference
-from .models import (
-    MLPConfig,
-    MLPForMultiLabel,
-    SealForMultiLabel,
-    SealForSegmentation,
-    SealForTokenClassification,
-    SealModel,
-)
+from .extensions.implicit.hypergradient import Hypergradient
+from .extensions.implicit.task_function import select_parameters
+from .loss_net.learner import Learner
+from .loss_net.loss_net import LossNet, LossNetConfig
 from .nets.cnn import CNNConfig, CNNForImageClassification, cnn_image_processor
-from .nets.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
-from .nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+from .nets.encoders import MLPConfig
 from .nets.text_pooling import PooledConfig, PooledForSequenceClassification
-from .nets.text_windows import WindowedConfig, WindowedForSequenceClassification
-from .second_net.learner import Learner
-from .second_net.loss_net import LossNet, LossNetConfig
-from .spaces import (
-    SPACES,
-    BinaryMaskSpace,
-    MaskSpace,
-    MultiLabelSpace,
-    OutputSpace,
-    RewardBinaryMaskSpace,
-    RewardLabelSpace,
-    RewardMaskSpace,
-    RewardTagSpace,
-    TagSequenceSpace,
-)
-from .spaces.rewards import (
-    LabelFunctionReward,
-    LabelRuleReward,
-    MaskFunctionReward,
-    MaskRuleReward,
-    Reward,
-    Rule,
-    TagFunctionReward,
-    TagRuleReward,
-    read_rules,
-)
-from .structures.label_sets import LabelSets
-from .task_losses.labels import TASK_LOSSES, TaskLoss
+from .saving.model import SealModel
+from .tasks.energies import ENERGIES
+from .tasks.labels.energies import MultiLabelEnergy
+from .tasks.labels.model import MLPForMultiLabel, SealForMultiLabel
+from .tasks.labels.space import MultiLabelSpace
+from .tasks.labels.task_losses import TASK_LOSSES, TaskLoss
+from .tasks.labels.text_windows import WindowedConfig, WindowedForSequenceClassification
+from .tasks.masks.energies import ClassGridEnergy, GridEnergy
+from .tasks.masks.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
+from .tasks.masks.model import SealForSegmentation
+from .tasks.masks.space import BinaryMaskSpace, MaskSpace
+from .tasks.rewards.functions import LabelFunctionReward, MaskFunctionReward, TagFunctionReward
+from .tasks.rewards.label_rules import LabelRuleReward
+from .tasks.rewards.mask_rules import MaskRuleReward
+from .tasks.rewards.reward import Reward
+from .tasks.rewards.rule import Rule
+from .tasks.rewards.rules import read_rules
+from .tasks.rewards.space import RewardBinaryMaskSpace, RewardLabelSpace, RewardMaskSpace, RewardTagSpace
+from .tasks.rewards.tag_rules import TagRuleReward
+from .tasks.spaces import SPACES
+from .tasks.tags.model import SealForTokenClassification
+from .tasks.tags.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+from .tasks.tags.space import TagSequenceSpace
 from .trainer import SealTrainer
 from .training.arguments import SealTrainingArguments
 from .training.energy_arguments import EnergyTrainingArguments

@@ -24,26 +24,27 @@ from transformers import PreTrainedModel
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import ModelOutput
 
+from .core.space import SAMPLE_WEIGHT, OutputSpace
 from .decisions import Decisions
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
 from .extensions import Extension, MicroBatch
-from .models import SealModel, kind_of
+from .loss_net.energy_weight import Alignment, EnergyWeight, Lessons, is_ruled, prefix_of
+from .loss_net.learner import Learner
+from .loss_net.loss_net import LossNet
+from .loss_net.optimizer import with_own_rate
 from .nets.feature_cache import FEATURES
 from .nets.frozen_encoder import OUTPUTS
-from .reports import run_card
+from .reports.card_facts import run_card
+from .saving.model import SealModel
 from .saving.run_record import read_record
-from .second_net.learner import Learner
-from .second_net.loss_net import LossNet
-from .second_net.optimizer import with_own_rate
-from .spaces import REWARD_CODES, SAMPLE_WEIGHT, MultiLabelSpace, OutputSpace
+from .tasks.kinds import kind_of
+from .tasks.labels.space import MultiLabelSpace
+from .tasks.rewards.space import REWARD_CODES
 from .training import checks
-from .training.alignment import Alignment
 from .training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from .training.base import StructuredTrainer
 from .training.checkpoints import TwoNetCheckpoints
-from .training.decisions import fit_decisions
-from .training.decoding import PredictionDecoder, check_undecoded
-from .training.energy_weight import EnergyWeight, Lessons, is_ruled, prefix_of
+from .training.decisions import PredictionDecoder, check_undecoded, fit_decisions
 from .training.epochs import tell_epochs
 from .training.evaluation import counted_rows
 from .training.forwards import PhaseMeters, TwoNets

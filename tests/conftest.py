@@ -30,7 +30,7 @@ def shared_data() -> Path:
 @pytest.fixture
 def drawing_program():
     """The program that compares losses."""
-    from seal_hf.compare import program
+    from seal_hf.lab.compare import program
 
     return program
 
@@ -38,7 +38,7 @@ def drawing_program():
 @pytest.fixture
 def program(drawing_program, monkeypatch):
     """The same without figures, which it draws anew after every seed."""
-    from seal_hf.compare import page
+    from seal_hf.lab.compare import page
 
     monkeypatch.setattr(drawing_program, "plot", lambda *_: True)
     monkeypatch.setattr(page, "has_matplotlib", lambda: False)

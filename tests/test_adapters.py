@@ -18,7 +18,7 @@ from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_inputs, tiny_t
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from seal_hf import SealForMultiLabel, SealTrainer, tokenize
-from seal_hf.adapters import METHODS, LossAdapter, library_of
+from seal_hf.nets.adapters import METHODS, LossAdapter, library_of
 
 ROOT = Path(__file__).parents[1]
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

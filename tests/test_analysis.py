@@ -13,8 +13,9 @@ from tiny_run import Names
 from transformers import BertModel
 
 from seal_hf import MultiLabelEnergy, SealForMultiLabel, SealForTokenClassification, Vocabulary, load_tags
-from seal_hf.analysis import __main__ as program
-from seal_hf.analysis import (
+from seal_hf.data import load_multilabel
+from seal_hf.lab.analysis import __main__ as program
+from seal_hf.lab.analysis import (
     agreement,
     energy_hessian,
     gradient_samples,
@@ -26,9 +27,8 @@ from seal_hf.analysis import (
     tag_pair_hessian,
     tag_pmi,
 )
-from seal_hf.analysis.__main__ import main
-from seal_hf.data import load_multilabel
-from seal_hf.energies import ENERGIES
+from seal_hf.lab.analysis.__main__ import main
+from seal_hf.tasks.energies import ENERGIES
 
 
 def generator(seed=0):

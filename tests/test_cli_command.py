@@ -24,8 +24,8 @@ from seal_hf import api
 from seal_hf.cli.known_flags import known_flags, mistyped_flag
 from seal_hf.cli.programs import INTERRUPTED, UNREAD
 from seal_hf.cli.recipes import recipe_parser
-from seal_hf.compare import KINDS
-from seal_hf.compare.program import own_parser
+from seal_hf.lab.compare.known import KINDS
+from seal_hf.lab.compare.program import own_parser
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINED = "mlc tagging srl parsing segmentation rewards energy mask-energy".split()
@@ -85,9 +85,8 @@ def test_the_readme_shows_subcommands_that_exist():
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_an_example_starts_the_same_program(name):
-    name = name.replace("-", "_")
-    example = runpy.run_path(str(ROOT / "examples" / f"run_{name}.py"))
-    assert example["main"] is importlib.import_module(f"seal_hf.cli.train.{name}").main
+    example = runpy.run_path(str(ROOT / "examples" / f"run_{name.replace('-', '_')}.py"))
+    assert example["main"] is importlib.import_module(module_of(f"train {name}")).main
 
 
 @pytest.mark.parametrize(
@@ -191,8 +190,8 @@ def test_a_comparison_takes_its_own_flags_and_those_of_the_kinds_training():
 
 def test_words_that_are_no_flags_are_left_to_the_parser():
     words = ["--text_column", "--my column", "-1", "-x", "--loss=nce", "--no_log_level_replica", "--", "--los"]
-    assert mistyped_flag(["seal_hf.cli.train.mlc"], [*words[:5], *words[6:]]) is None
-    assert "--no_log_level_replica" in mistyped_flag(["seal_hf.cli.train.mlc"], words)
+    assert mistyped_flag(["seal_hf.tasks.labels.program"], [*words[:5], *words[6:]]) is None
+    assert "--no_log_level_replica" in mistyped_flag(["seal_hf.tasks.labels.program"], words)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from seal_hf import MLPConfig, MLPForMultiLabel, SealForMultiLabel, TensorRows, 
 from seal_hf.cli.evaluate import main
 from seal_hf.cli.outputs import labels as labels_module
 from seal_hf.decisions import LabelDecisions, decoders
-from seal_hf.metrics import multilabel as metrics_module
-from seal_hf.metrics.multilabel import label_report, set_metrics, sigmoid
+from seal_hf.tasks.labels import metrics as metrics_module
+from seal_hf.tasks.labels.metrics import label_report, set_metrics, sigmoid
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,16 @@ from seal_hf import (
     MultiLabelSpace,
     SealTrainingArguments,
 )
-from seal_hf.analysis.__main__ import main as analyse
 from seal_hf.cli import rules
 from seal_hf.cli.evaluate import evaluate_flags
 from seal_hf.cli.flags import OUTPUTS, PROGRAMS, check_flags, readers
 from seal_hf.cli.predict import predict_flags
 from seal_hf.cli.programs import UsageError
-from seal_hf.cli.train import mlc, tagging
-from seal_hf.compare import program as compare
-from seal_hf.demo.program import demo_flags
+from seal_hf.lab.analysis.__main__ import main as analyse
+from seal_hf.lab.compare import program as compare
+from seal_hf.lab.demo.program import demo_flags
+from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.tags import program as tagging
 
 
 def check(words, output="multi_label", **options):

@@ -11,9 +11,16 @@ from seal_hf.cli import evaluate, predict
 from seal_hf.cli.help import GROUPS, MAIN, declared_by_us
 from seal_hf.cli.programs import UsageError
 from seal_hf.cli.recipes import recipe_parser
-from seal_hf.cli.train import energy, mask_energy, mlc, parsing, rewards, segmentation, srl, tagging
-from seal_hf.compare import program as compare
-from seal_hf.demo.program import demo_flags
+from seal_hf.lab.compare import program as compare
+from seal_hf.lab.demo.program import demo_flags
+from seal_hf.tasks.labels import energy_program as energy
+from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.masks import energy_program as mask_energy
+from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.rewards import program as rewards
+from seal_hf.tasks.tags import program as tagging
+from seal_hf.tasks.tags import roles as srl
+from seal_hf.tasks.trees import program as parsing
 
 PROGRAMS = [mlc, tagging, srl, parsing, segmentation, rewards, energy, mask_energy]
 OF_THE_TRAINER = {field.name for field in fields(TrainingArguments) if field.init}

@@ -15,7 +15,7 @@ from seal_hf.cli.predict import main as predict
 from seal_hf.data.image_files import resized
 from seal_hf.data.tensors.crops import resize_to
 from seal_hf.decisions import MaskDecisions
-from seal_hf.metrics.masks import mask_metrics, mask_probabilities
+from seal_hf.tasks.masks.metrics import mask_metrics, mask_probabilities
 
 Image = pytest.importorskip("PIL.Image", reason="image files need pillow")
 THRESHOLD = 0.4

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from seal_hf.compare import KINDS, Method, Rows, Runs, markdown, plot, table
-from seal_hf.compare.kinds.labels import COMPARED, DECODERS, FIGURES, METRIC
-from seal_hf.compare.methods import BASELINE, SEAL
-from seal_hf.compare.methods.base import FROZEN, PRETRAINED, space_of, with_requirements
-from seal_hf.compare.methods.labels import METHODS
-from seal_hf.compare.table import best_on_validation
+from seal_hf.lab.compare import table
+from seal_hf.lab.compare.known import KINDS
+from seal_hf.lab.compare.methods import BASELINE, FROZEN, PRETRAINED, SEAL, Method, space_of, with_requirements
+from seal_hf.lab.compare.rows import Rows
+from seal_hf.lab.compare.runs import Runs
+from seal_hf.lab.compare.table import best_on_validation, markdown, plot
+from seal_hf.tasks.labels.compare import COMPARED, DECODERS, FIGURES, METHODS, METRIC
 
 SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
 SMALL += ["--per_device_eval_batch_size", "500"]

@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 
 from seal_hf import load_multilabel
+from seal_hf.cli.tuning import LogUniform
 from seal_hf.cli.tuning.search import has_trials
-from seal_hf.compare import KINDS, Comparison, LogUniform, Runs
-from seal_hf.compare.methods.labels import METHODS
+from seal_hf.lab.compare.known import KINDS
+from seal_hf.lab.compare.runner import Comparison
+from seal_hf.lab.compare.runs import Runs
+from seal_hf.tasks.labels.compare import METHODS
 from seal_hf.utils.files import LOCK, locked
 
 SMALL = "--max_train_rows 150 --num_train_epochs 1 --hidden_size 16 --per_device_train_batch_size 50".split()

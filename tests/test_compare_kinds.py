@@ -15,10 +15,12 @@ from tiny_models import tiny_config, tiny_tokenizer
 from transformers import AutoModel
 
 from seal_hf import load_tags
-from seal_hf.cli.train import mlc
-from seal_hf.compare import KINDS, Rows, table
 from seal_hf.data import digit_masks, toy_tags
-from seal_hf.metrics.tags import tag_metrics
+from seal_hf.lab.compare import table
+from seal_hf.lab.compare.known import KINDS
+from seal_hf.lab.compare.rows import Rows
+from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.tags.metrics import tag_metrics
 
 ROOT = Path(__file__).resolve().parents[1]
 CLOCK = "train_seconds_per_epoch"

@@ -11,11 +11,12 @@ from test_compare import SMALL, TOY, runs_with
 from test_compare import comparison as label_table
 from test_report_page import EVIL
 
-from seal_hf.compare import KINDS, Runs, comparison, markdown
-from seal_hf.compare.kinds.labels import METRIC
-from seal_hf.compare.page import comparison_page, write_page
-from seal_hf.compare.runs import write_json
+from seal_hf.lab.compare.known import KINDS
+from seal_hf.lab.compare.page import comparison_page, write_page
+from seal_hf.lab.compare.runs import Runs, write_json
+from seal_hf.lab.compare.table import comparison, markdown
 from seal_hf.reports.page import render
+from seal_hf.tasks.labels.compare import METRIC
 
 pytest.importorskip("matplotlib")
 

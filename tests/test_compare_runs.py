@@ -15,10 +15,12 @@ from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import BertModel
 
 from seal_hf import load_multilabel
-from seal_hf.compare import KINDS, Comparison, LogUniform, Method, Runs
-from seal_hf.compare.methods import SEAL
-from seal_hf.compare.methods.base import own_keys
-from seal_hf.compare.methods.labels import METHODS
+from seal_hf.cli.tuning import LogUniform
+from seal_hf.lab.compare.known import KINDS
+from seal_hf.lab.compare.methods import SEAL, Method, own_keys
+from seal_hf.lab.compare.runner import Comparison
+from seal_hf.lab.compare.runs import Runs
+from seal_hf.tasks.labels.compare import METHODS
 
 SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
 SMALL += ["--per_device_eval_batch_size", "500"]
@@ -28,7 +30,7 @@ KILLED = """
 import os, signal, sys
 from transformers import TrainerCallback
 
-from seal_hf.compare import program
+from seal_hf.lab.compare import program
 
 class Kill(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):

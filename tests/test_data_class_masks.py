@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from seal_hf import MaskRows
+from seal_hf.core.masks import palette
 from seal_hf.data.common import DataError
 from seal_hf.data.inputs.images import pictures_of
 from seal_hf.data.mask_values import MaskValues
 from seal_hf.data.masks import load_masks
-from seal_hf.structures.masks import palette
 
 C = 4
 NAMES = ["sky", "road", "car", "tree"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from seal_hf.cli.train import mlc
 from seal_hf.data import DataError, load_multilabel
+from seal_hf.tasks.labels import program as mlc
 
 ROWS = [(f"text {i}", f"u{i:03x}", i % 2, (i // 2) % 2, int(i % 5 == 0)) for i in range(40)]
 NAMES = ["toxic", "obscene", "threat"]

@@ -11,8 +11,12 @@ from tiny_models import tiny_config
 from transformers import AutoModel
 
 from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassification
-from seal_hf.cli.train import energy, mlc, segmentation, srl, tagging
 from seal_hf.data import DataError, kind_of, load_masks, load_multilabel, load_srl, load_tags
+from seal_hf.tasks.labels import energy_program as energy
+from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.tags import program as tagging
+from seal_hf.tasks.tags import roles as srl
 
 SPLITS = ("train", "validation", "test")
 FORMS = ("dataset", "frame", "mapping", "saved", "parquet", "shards")

@@ -6,10 +6,10 @@ import zipfile
 import numpy as np
 import pytest
 
+from seal_hf.core.masks import IGNORE
 from seal_hf.data import DataError, load_masks
 from seal_hf.data.inputs.images import pictures_of
 from seal_hf.data.inputs.stored_arrays import StoredArray
-from seal_hf.structures.masks import IGNORE
 
 
 def pictures(count, size=(6, 5), seed=0):

@@ -14,7 +14,8 @@ from seal_hf.data.common import DataError
 from seal_hf.data.hygiene import name_notes
 from seal_hf.data.inputs.words import Needs, SentenceFile
 from seal_hf.data.label_cells import label_cell
-from seal_hf.spaces.rewards import MaskRuleReward, read_rules
+from seal_hf.tasks.rewards.mask_rules import MaskRuleReward
+from seal_hf.tasks.rewards.rules import read_rules
 
 ROWS = "".join(f"text {i},{'joy' if i % 2 else 'fear'}\n" for i in range(20))
 

@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 
+from seal_hf.core.tag_schemes import is_well_formed, spans
 from seal_hf.data import DataError, load_srl, load_tags
 from seal_hf.data.srl import read_srl
 from seal_hf.metrics import core_role_violations
-from seal_hf.structures.tag_schemes import is_well_formed, spans
 
 # two propositions over one sentence, "He said she left early"; the second has a V of two words
 TWO = """# id-0001

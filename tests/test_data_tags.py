@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, List, Value
 
+from seal_hf.core.tag_schemes import allowed_transitions, is_well_formed, spans
 from seal_hf.data import DataError, TagDataArguments, load_tags
 from seal_hf.data.common import SPLITS
-from seal_hf.structures.tag_schemes import allowed_transitions, is_well_formed, spans
 
 SENTENCE = "He\tO\nlives\tO\nin\tO\nNew\tB-LOC\nYork\tI-LOC\n\n"
 

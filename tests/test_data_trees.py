@@ -8,11 +8,11 @@ from datasets import Dataset, DatasetDict
 from test_structures_trees import random_tree
 
 from seal_hf import DataError, load_trees, tags_to_tree
+from seal_hf.core.tag_schemes import Span
+from seal_hf.core.trees import levels_of, tree_spans
 from seal_hf.data.brackets import Tree, read_brackets
 from seal_hf.data.inputs.trees import holds_brackets
 from seal_hf.data.trees import tree_files
-from seal_hf.structures.tag_schemes import Span
-from seal_hf.structures.trees import levels_of, tree_spans
 
 CAT = "(S (NP (DT the) (NN cat)) (VP (VBD slept)))"
 

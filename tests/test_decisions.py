@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from transformers import PretrainedConfig
 
+from seal_hf.core.hierarchy import Hierarchy
 from seal_hf.decisions import (
     FOLDABLE,
     NEVER_EMPTY,
@@ -22,9 +23,8 @@ from seal_hf.decisions.base import folds, ratio_scores, usual_or_better
 from seal_hf.decisions.seen_sets import POWERS, SHARES, SeenSets
 from seal_hf.decisions.targets import target_scores
 from seal_hf.metrics import mask_iou, tag_metrics
-from seal_hf.metrics.multilabel import example_f1, set_metrics
-from seal_hf.metrics.tags import span_counts
-from seal_hf.structures.hierarchy import Hierarchy
+from seal_hf.tasks.labels.metrics import example_f1, set_metrics
+from seal_hf.tasks.tags.metrics import span_counts
 
 
 def rows(num_rows=60, seed=0, rate=0.3):

@@ -25,7 +25,7 @@ from seal_hf.decisions.guarantees import (
 )
 from seal_hf.decisions.review import entropies, expected_losses, review_curve, rows_to_review
 from seal_hf.decisions.targets import COST, EXACT_MATCH, F1_EXAMPLE, HAMMING, JACCARD, TARGETS, target_scores
-from seal_hf.metrics.multilabel import DEFAULT_GRID, best_threshold
+from seal_hf.tasks.labels.metrics import DEFAULT_GRID, best_threshold
 
 SIZE = 5
 SETS = np.array([*itertools.product((False, True), repeat=SIZE)])  # all of a small space

@@ -19,8 +19,15 @@ from seal_hf import (
     tokenize,
 )
 from seal_hf.cli.recipes import DEFAULT_RECIPES
-from seal_hf.cli.train import energy, mask_energy, mlc, parsing, rewards, segmentation, srl, tagging
-from seal_hf.training.energy_weight import BLIND_SHARE, LARGEST_SHARE, LARGEST_STEP
+from seal_hf.loss_net.energy_weight import BLIND_SHARE, LARGEST_SHARE, LARGEST_STEP
+from seal_hf.tasks.labels import energy_program as energy
+from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.masks import energy_program as mask_energy
+from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.rewards import program as rewards
+from seal_hf.tasks.tags import program as tagging
+from seal_hf.tasks.tags import roles as srl
+from seal_hf.tasks.trees import program as parsing
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = {  # packaged recipe -> the programs that take it

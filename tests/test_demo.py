@@ -29,13 +29,12 @@ from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassifi
 from seal_hf.cli.predict import main as predict
 from seal_hf.data.tensors.crops import resize_to
 from seal_hf.decisions import ClassMaskDecisions, MaskDecisions
-from seal_hf.demo import files, limits, markup
-from seal_hf.demo.class_masks import coloured, shares
-from seal_hf.demo.files import predict_file
-from seal_hf.demo.masks import CUTS, enlarged, overlaid
-from seal_hf.demo.program import view_of
-from seal_hf.demo.tabs import told
-from seal_hf.models.batches import text_rows
+from seal_hf.lab.demo import files, limits, markup
+from seal_hf.lab.demo.files import predict_file
+from seal_hf.lab.demo.program import view_of
+from seal_hf.lab.demo.tabs import told
+from seal_hf.saving.batches import text_rows
+from seal_hf.tasks.masks.demo import CUTS, coloured, enlarged, overlaid, shares
 
 pytest.importorskip("gradio", reason="the page needs the extra demo")
 EVIL = "<script>good()</script> & film <img src=x onerror='bad()'>"

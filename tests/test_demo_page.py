@@ -22,13 +22,13 @@ from chromium import Chromium, found_chromium
 from predicting import trained_on_texts
 from test_demo import EVIL, view_of
 
-from seal_hf.demo.program import build, demo_flags, main
-from seal_hf.demo.server import LOCALHOST, access_to
-from seal_hf.demo.views import OWN
+from seal_hf.lab.demo.program import build, demo_flags, main
+from seal_hf.lab.demo.server import LOCALHOST, access_to
+from seal_hf.lab.demo.views import OWN
 
 pytest.importorskip("gradio", reason="the page needs the extra demo")
-from seal_hf.demo.guard import Guard
-from seal_hf.demo.uploads import Uploads
+from seal_hf.lab.demo.guard import Guard
+from seal_hf.lab.demo.uploads import Uploads
 
 ROOT = Path(__file__).resolve().parents[1]
 

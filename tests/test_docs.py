@@ -18,13 +18,7 @@ import pytest
 from tiny_models import tiny_config, tiny_tokenizer
 from transformers import AutoModel, TrainingArguments
 
-from seal_hf import (
-    ENERGIES,
-    ENERGY_LOSSES,
-    TASK_LOSSES,
-    EnergyTrainingArguments,
-    SealTrainingArguments,
-)
+from seal_hf import ENERGIES, ENERGY_LOSSES, TASK_LOSSES, EnergyTrainingArguments, SealTrainingArguments
 from seal_hf.__main__ import COMMANDS, kind_compared, modules_of_flags
 from seal_hf.cli.known_flags import mistyped_flag
 from seal_hf.data import digit_masks

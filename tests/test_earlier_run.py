@@ -11,8 +11,9 @@ import pytest
 import tiny_run
 from test_run_record import files
 
-from seal_hf.cli.train import energy, mlc
 from seal_hf.saving.run_record import RECORD
+from seal_hf.tasks.labels import energy_program as energy
+from seal_hf.tasks.labels import program as mlc
 from seal_hf.utils.files import LOCK, locked
 
 QUIET = "--use_cpu true --disable_tqdm true --report_to none --report false".split()

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 
 from seal_hf import LossNet, LossNetConfig
-from seal_hf.energies import ENERGIES, ClassGridEnergy, GridEnergy
+from seal_hf.tasks.energies import ENERGIES
+from seal_hf.tasks.masks.energies import ClassGridEnergy, GridEnergy
 
 
 def generator(seed=0):

@@ -11,9 +11,11 @@ import torch
 from torch import nn
 
 from seal_hf import ENERGIES, LossNet, LossNetConfig, SealForMultiLabel
-from seal_hf.energies import Energy, PairwiseEnergy, energies_of
-from seal_hf.spaces import SPACES
-from seal_hf.structures.label_sets import from_dense
+from seal_hf.core.energy import Energy
+from seal_hf.core.label_sets import from_dense
+from seal_hf.tasks.energies import energies_of
+from seal_hf.tasks.labels.energies import PairwiseEnergy
+from seal_hf.tasks.spaces import SPACES
 
 L, H, G, B = 6, 4, 5, 3
 SETS = torch.tensor(list(itertools.product((0.0, 1.0), repeat=L)), dtype=torch.float64)  # (2^L, L)

@@ -9,8 +9,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from seal_hf import ENERGIES
-from seal_hf.cli.train import tagging
-from seal_hf.energies import check_energy_options
+from seal_hf.tasks.energies import check_energy_options
+from seal_hf.tasks.tags import program as tagging
 
 C, T, H, G, B = 3, 4, 5, 6, 2
 NAMES = [name for name, energy in ENERGIES.items() if name.startswith(("chain", "tag_"))]
@@ -90,7 +90,7 @@ def test_a_language_model_is_a_distribution_over_sequences_of_all_lengths(featur
 def test_attention_is_its_equation(features):
     net = energy_of("tag_attention")
     y = one_hot()[:, ::7]
-    from seal_hf.energies.tags import sinusoids
+    from seal_hf.tasks.tags.energies import sinusoids
 
     found = net(features, y)
     for b, s in itertools.product(range(B), range(y.shape[1])):

@@ -19,13 +19,14 @@ from seal_hf import (
     TagSequenceSpace,
     TensorRows,
 )
-from seal_hf.energies import ENERGIES, LabelEnergy, MultiLabelEnergy
-from seal_hf.energies.base import Energy
+from seal_hf.core.energy import Energy
 from seal_hf.energy_losses import NCE, Margin, Ranking, RegressionS
-from seal_hf.reports import run_card
-from seal_hf.spaces import RewardTagSpace
-from seal_hf.task_losses.labels import Focal, TaskLoss
-from seal_hf.task_losses.tags import TAG_TASK_LOSSES, TagCrossEntropy
+from seal_hf.reports.card_facts import run_card
+from seal_hf.tasks.energies import ENERGIES
+from seal_hf.tasks.labels.energies import LabelEnergy, MultiLabelEnergy
+from seal_hf.tasks.labels.task_losses import Focal, TaskLoss
+from seal_hf.tasks.rewards.space import RewardTagSpace
+from seal_hf.tasks.tags.task_losses import TAG_TASK_LOSSES, TagCrossEntropy
 from seal_hf.utils.options import option
 
 

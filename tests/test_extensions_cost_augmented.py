@@ -12,10 +12,10 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 
 from seal_hf import ENERGY_LOSSES, TagSequenceSpace, TensorRows
-from seal_hf.energies import ChainForwardEnergy
 from seal_hf.energy_losses import MARGINS
 from seal_hf.extensions.cost_augmented import PARAMETERIZATIONS
-from seal_hf.second_net.learner import Learner
+from seal_hf.loss_net.learner import Learner
+from seal_hf.tasks.tags.energies import ChainForwardEnergy
 
 PLUS = dict(loss="infnet_plus")
 STOP = 5

@@ -18,9 +18,9 @@ from safetensors.torch import save_file
 
 from seal_hf import SealForMultiLabel, load_multilabel
 from seal_hf.cli.programs import run_program
-from seal_hf.cli.train import mlc
-from seal_hf.compare import program as comparison
+from seal_hf.lab.compare import program as comparison
 from seal_hf.saving import last_complete_checkpoint
+from seal_hf.tasks.labels import program as mlc
 from seal_hf.utils.faults import AGAIN, RESUMED, DiskFullError, fault_of, writing
 from seal_hf.utils.files import whole_file
 

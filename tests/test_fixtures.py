@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from write_fixtures import COMPARED, FIXTURES, RUNS, SAVED, STOP, UNFINISHED
 
 from seal_hf import SealForMultiLabel, Vocabulary, load_energy_network
-from seal_hf.compare import Comparison
+from seal_hf.lab.compare.runner import Comparison
 from seal_hf.saving import is_complete, load_loss_net
 
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@ import tiny_run
 import torch
 
 from seal_hf import SealTrainer, TensorRows
-from seal_hf.second_net.learner import Learner
+from seal_hf.loss_net.learner import Learner
 
 
 class HalfTrainer(SealTrainer):

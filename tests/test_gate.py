@@ -15,10 +15,10 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from seal_hf import SealForMultiLabel, SealTrainer
 from seal_hf.cli import evaluate, predict
-from seal_hf.cli.train import mlc
 from seal_hf.data.tensors.words import load_tokenizer
 from seal_hf.saving import load_loss_net, mark_complete
 from seal_hf.saving.kinds import saved_config
+from seal_hf.tasks.labels import program as mlc
 from seal_hf.utils.gate import check_origin, config_of, no_questions
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"

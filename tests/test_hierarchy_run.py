@@ -14,11 +14,11 @@ from transformers import AutoModel
 from seal_hf import SealForMultiLabel
 from seal_hf.cli.evaluate import main as evaluate
 from seal_hf.cli.predict import main as predict
-from seal_hf.cli.train.energy import main as train_energy
-from seal_hf.cli.train.mlc import main as train
+from seal_hf.core.hierarchy import Hierarchy, hierarchy_of, store_hierarchy
 from seal_hf.decisions import LabelDecisions
 from seal_hf.metrics import HierarchicalComputeMetrics, hierarchical_metrics
-from seal_hf.structures.hierarchy import Hierarchy, hierarchy_of, store_hierarchy
+from seal_hf.tasks.labels.energy_program import main as train_energy
+from seal_hf.tasks.labels.program import main as train
 
 LINES = "child,parent\ncalm,quiet\nsad,feeling\nhappy,feeling\n"
 LABELS = ["happy", "sad", "calm"]

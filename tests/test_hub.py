@@ -50,7 +50,7 @@ results["metrics"] = metrics
 
 # 2. loaded back: the task-net is ours, the loss-net is fresh
 said = io.StringIO()
-logging.getLogger("seal_hf.models").addHandler(logging.StreamHandler(said))
+logging.getLogger("seal_hf").addHandler(logging.StreamHandler(said))
 again = SealForMultiLabel.from_pretrained("user/seal")
 assert "No _loss_net/ in user/seal: built a fresh loss-net (encoder: separate)" in said.getvalue(), said.getvalue()
 seal.eval()

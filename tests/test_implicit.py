@@ -7,7 +7,7 @@ from torch import nn
 from torch.func import functional_call
 
 from seal_hf import MultiLabelEnergy, MultiLabelSpace
-from seal_hf.implicit.hypergradient import (
+from seal_hf.extensions.implicit.hypergradient import (
     METHODS,
     PRODUCTS,
     Hypergradient,
@@ -17,8 +17,8 @@ from seal_hf.implicit.hypergradient import (
     gradient,
     hessian_product,
 )
-from seal_hf.implicit.inverse import solve_cg, solve_minimal_residual, solve_neumann
-from seal_hf.implicit.task_function import select_parameters
+from seal_hf.extensions.implicit.inverse import solve_cg, solve_minimal_residual, solve_neumann
+from seal_hf.extensions.implicit.task_function import select_parameters
 from tests.tiny_models import tiny_config
 
 N, M = 6, 4

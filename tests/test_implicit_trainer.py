@@ -17,18 +17,11 @@ from transformers import (
     TrainerCallback,
 )
 
-from seal_hf import (
-    MaskRows,
-    SealForMultiLabel,
-    SealForSegmentation,
-    SealTrainer,
-    SealTrainingArguments,
-    tokenize,
-)
+from seal_hf import MaskRows, SealForMultiLabel, SealForSegmentation, SealTrainer, SealTrainingArguments, tokenize
 from seal_hf.extensions import implicit_gradients
-from seal_hf.implicit import checks
-from seal_hf.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient, flatten
-from seal_hf.implicit.task_function import TaskFunction
+from seal_hf.extensions.implicit import checks
+from seal_hf.extensions.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient, flatten
+from seal_hf.extensions.implicit.task_function import TaskFunction
 
 IMPLICIT = list(METHODS)[1:]
 
@@ -67,7 +60,7 @@ def recorded(trainer):
 
 def gradients(folder, **options):
     """Of the energy, over a window of two micro-batches: the trainer's gradient, and the direct and the full one that
-    implicit/hypergradient.py gives on the mean of their functions. Flat."""
+    extensions/implicit/hypergradient.py gives on the mean of their functions. Flat."""
     options |= dict(hypergradient_terms=3, max_steps=1, encoder="shared", accumulation=2, batch=8)
     trainer, _ = tiny_run.make(folder, **options)
     seen = recorded(trainer)

@@ -9,7 +9,7 @@ from scipy.optimize import lsq_linear
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seal_hf import GradientBasedInference, LossNet, LossNetConfig, MLPConfig
-from seal_hf.structures.label_sets import from_dense
+from seal_hf.core.label_sets import from_dense
 
 B, L = 4, 5
 

@@ -13,15 +13,15 @@ from tiny_models import LABELS, tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from seal_hf import SealForMultiLabel
-from seal_hf.cli.train import mlc
 from seal_hf.decisions import LabelDecisions
 from seal_hf.decisions.base import folds
-from seal_hf.metrics.multilabel import multilabel_metrics, tune_threshold
-from seal_hf.nets import linear
-from seal_hf.nets.linear import cross_validated, fit_logistic
-from seal_hf.reports.multilabel import closing_table
 from seal_hf.reports.page.run import figures_section
-from seal_hf.training import linear as training
+from seal_hf.tasks.labels import linear
+from seal_hf.tasks.labels import linear as training
+from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.labels.linear import cross_validated, fit_logistic
+from seal_hf.tasks.labels.metrics import multilabel_metrics, tune_threshold
+from seal_hf.tasks.labels.report import closing_table
 
 QUIET = "--report_to none --report false --use_cpu true --disable_tqdm true".split()
 ROW = "logistic regression"

@@ -12,11 +12,13 @@ from datasets import Dataset
 from sklearn.utils.class_weight import compute_class_weight
 
 from seal_hf import MultiLabelSpace, SealTrainer, TensorRows, load_multilabel
+from seal_hf.core.task_losses import OwnTaskLoss
 from seal_hf.data import DataError
-from seal_hf.spaces import BinaryMaskSpace, TagSequenceSpace
-from seal_hf.structures.crf import CRF
-from seal_hf.task_losses import TAG_TASK_LOSSES, TASK_LOSSES
-from seal_hf.task_losses.own import OwnTaskLoss
+from seal_hf.tasks.labels.task_losses import TASK_LOSSES
+from seal_hf.tasks.masks.space import BinaryMaskSpace
+from seal_hf.tasks.tags.chains import CRF
+from seal_hf.tasks.tags.space import TagSequenceSpace
+from seal_hf.tasks.tags.task_losses import TAG_TASK_LOSSES
 from seal_hf.training.label_parts import AT_ONCE, label_parts
 
 NAMES = list("abcdef")

@@ -8,7 +8,7 @@ import pytest
 from tiny_class_masks import shapes
 from tiny_masks import squares
 
-from seal_hf.structures.masks import palette
+from seal_hf.core.masks import palette
 
 PROGRAM = Path(__file__).resolve().parents[1] / "benchmarks" / "mask_picture.py"
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, jaccard_score
 
+from seal_hf.core.masks import palette
 from seal_hf.metrics import MaskCounts, class_iou, class_mask_metrics, class_masks, mask_compute_metrics
-from seal_hf.structures.masks import palette
 
 
 @pytest.fixture

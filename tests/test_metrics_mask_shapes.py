@@ -50,7 +50,7 @@ def test_the_band_is_two_percent_of_the_diagonal(size, width):
 
 @pytest.mark.parametrize("width", [1, 2])
 def test_boundary_iou_is_that_of_a_loop_over_pixels(width, monkeypatch):
-    monkeypatch.setattr("seal_hf.metrics.mask_shapes.SHARE_OF_DIAGONAL", width / np.hypot(11, 14))
+    monkeypatch.setattr("seal_hf.tasks.masks.metrics.SHARE_OF_DIAGONAL", width / np.hypot(11, 14))
     decided, labels = masks(0)
     both, either = boundary_counts(decided, labels, C)
     assert both.any() and (either > both).any()

@@ -6,8 +6,8 @@ import torch
 from sklearn.metrics import accuracy_score, jaccard_score
 
 import seal_hf.metrics
-from seal_hf.metrics import masks as metrics
-from seal_hf.spaces import BinaryMaskSpace
+from seal_hf.tasks.masks import metrics
+from seal_hf.tasks.masks.space import BinaryMaskSpace
 
 
 @pytest.fixture

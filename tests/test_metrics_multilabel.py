@@ -28,8 +28,8 @@ from seal_hf.metrics import (
     multilabel_metrics,
     tune_threshold,
 )
-from seal_hf.metrics import multilabel as metrics_module
-from seal_hf.metrics.classes import CLASSES, metric_class
+from seal_hf.tasks.labels import metrics as metrics_module
+from seal_hf.tasks.metric_classes import CLASSES, metric_class
 
 
 def make(num_rows, num_labels, seed, ties=False):

@@ -30,7 +30,7 @@ from seal_hf import (
 from seal_hf.cli import predict
 from seal_hf.data.common import Scaling
 from seal_hf.nets.encoders import ENCODER_MODES
-from seal_hf.spaces import SPARSE_FROM
+from seal_hf.tasks.labels.space import SPARSE_FROM
 
 FEATURES = SimpleNamespace(kind="features", label_names=LABELS, num_features=6, name="rows", scaling=None)
 WITHOUT_SEAL_HF = """
@@ -198,7 +198,9 @@ def test_a_plain_checkpoint_gets_a_fresh_loss_net_and_says_so(head, kind, mode, 
     plain.save_pretrained(tmp_path / "plain")
     with caplog.at_level(logging.WARNING):
         seal = SealForMultiLabel.from_pretrained(tmp_path / "plain", loss_net_encoder=mode, global_size=9)
-    said = [record.getMessage() for record in caplog.records if record.name.startswith("seal_hf.models")]
+    said = [
+        record.getMessage() for record in caplog.records if record.name.startswith(("seal_hf.saving", "seal_hf.tasks"))
+    ]
     assert said == [f"No _loss_net/ in {tmp_path / 'plain'}: built a fresh loss-net (encoder: {mode or 'separate'})."]
     encoder = plain if head == "encoder" else plain.base_model
     assert_equal_weights(seal.task_net.base_model, encoder)

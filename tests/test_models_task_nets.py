@@ -34,7 +34,7 @@ from seal_hf import (
     SealTrainingArguments,
     tokenize,
 )
-from seal_hf.structures.hierarchy import Hierarchy
+from seal_hf.core.hierarchy import Hierarchy
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 

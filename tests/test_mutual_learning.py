@@ -12,9 +12,9 @@ from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, BertModel
 
 from seal_hf import BinaryMaskSpace, MultiLabelSpace, SealTrainer, TagSequenceSpace, TensorRows
-from seal_hf.cli.train import mlc
 from seal_hf.energy_losses import MutualLearning
-from seal_hf.models import SealForMultiLabel
+from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.labels.model import SealForMultiLabel
 
 WEIGHT, RATE, SECOND_RATE, STEPS = 0.7, 0.01, 0.02, 4
 

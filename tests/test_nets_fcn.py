@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, pipeline
 
 from seal_hf.data.tensors.crops import crop_averaged
-from seal_hf.nets.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor, set_test_crops
+from seal_hf.tasks.masks.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor, set_test_crops
 
 LABELS = {"id2label": {0: "background", 1: "digit"}, "label2id": {"background": 0, "digit": 1}}
 
@@ -98,7 +98,7 @@ def test_crops_that_do_not_fit_the_images_are_refused(said, name):
 
 
 def test_without_pillow_it_is_named(monkeypatch):
-    monkeypatch.setattr("seal_hf.nets.fcn.is_vision_available", lambda: False)
+    monkeypatch.setattr("seal_hf.tasks.masks.fcn.is_vision_available", lambda: False)
     with pytest.raises(ValueError, match=r"needs pillow: pip install 'seal_hf\[vision\]'"):
         fcn_image_processor()
 

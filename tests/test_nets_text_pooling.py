@@ -10,9 +10,9 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 
 from seal_hf import PooledForSequenceClassification, SealForMultiLabel, SealTrainer, tokenize
 from seal_hf.cli.predict import main as predict
-from seal_hf.cli.train.mlc import main as train
-from seal_hf.models.pooled import declared_pooling
 from seal_hf.nets.text_pooling import classifier_reads
+from seal_hf.tasks.labels.pooled_nets import declared_pooling
+from seal_hf.tasks.labels.program import main as train
 
 KINDS = ["bert", "roberta", "distilbert", "deberta", "qwen2"]
 PLAINLY = {"qwen2": "last", "llama": "last"}  # others: the first token

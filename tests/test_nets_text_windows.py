@@ -19,7 +19,7 @@ from seal_hf import (
     tokenize,
 )
 from seal_hf.cli.predict import main as predict
-from seal_hf.cli.train.mlc import main as train
+from seal_hf.tasks.labels.program import main as train
 
 SIZE, STRIDE = 8, 4  # tokens of a window: six words between two special tokens
 LENGTHS = [3, 0, 6, 7, 10, 11, 29, 1, 17]

@@ -13,10 +13,10 @@ from transformers import AutoModel, AutoModelForImageClassification, AutoModelFo
 
 from seal_hf import SealForMultiLabel, SealForTokenClassification, Vocabulary, load_tags
 from seal_hf.cli.export import main
+from seal_hf.core.masks import log_odds, resized_logits
 from seal_hf.decisions import ClassMaskDecisions, MaskDecisions
-from seal_hf.nets.fcn import FCNConfig, FCNForSemanticSegmentation
 from seal_hf.saving import onnx as exporter
-from seal_hf.structures.masks import log_odds, resized_logits
+from seal_hf.tasks.masks.fcn import FCNConfig, FCNForSemanticSegmentation
 
 SMALL = {"num_hidden_layers": 1}
 TEXTS = tiny_texts(5, seed=1)["text"][:]

@@ -17,13 +17,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from seal_hf.__main__ import COMMANDS
 from seal_hf.cli.recipes import parse_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 SETUP = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
 RECIPES = sorted(
     str(file.relative_to(ROOT)) for file in (ROOT / "recipes").rglob("*.y*ml") if file.parent.name != "rules"
-)  # files of rules are read by seal_hf/spaces/rewards/tags.py
+)  # files of rules are read by seal_hf/tasks/rewards/tag_rules.py
 # A pickle runs code when it is read; weights are safetensors; data sets have licences of their own and stay outside.
 # Checkpoints of an earlier release have states of optimizers and generators, which test_fixtures.py looks into.
 STATES = re.compile(r"tests/fixtures/.*\.(pt|pth)")
@@ -110,8 +111,8 @@ def test_imports_of_the_package_are_dependencies():
 
 
 def test_packages_of_extras_are_imported_where_they_are_used():
-    """Who did not install an extra can import every module but those of `demo/` that no other imports at its top: no
-    `import` at the top of a file needs one."""
+    """Who did not install an extra can import every module but those of `lab/demo/` that no other imports at its top:
+    no `import` at the top of a file needs one."""
     required = {canonicalize_name(Requirement(text).name) for text in setup_constant("INSTALL_REQUIRES")}
     names = {"pillow": "PIL"}
     extra = {canonicalize_name(requirement.name) for requirement in requirements()} - required
@@ -126,7 +127,7 @@ def test_packages_of_extras_are_imported_where_they_are_used():
         "guard.py": "guard",
         "uploads.py": "uploads",
     }  # of the demo: a class of theirs has one of starlette's as base
-    tops = [node for node in ast.parse((ROOT / "seal_hf/demo/server.py").read_text(encoding="utf-8")).body]
+    tops = [node for node in ast.parse((ROOT / "seal_hf/lab/demo/server.py").read_text(encoding="utf-8")).body]
     early = {node.module for node in tops if isinstance(node, ast.ImportFrom)} & set(late.values())
     others = [(name, module) for name, module in found if name not in late]
     assert "matplotlib" in extra and others == [] and not early
@@ -199,7 +200,7 @@ def test_no_pickles_weights_or_data_are_tracked():
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_parses_against_its_program(recipe, tmp_path):
     """recipes/mlc/ belongs to `train mlc`, and so on: every key is a field of one of its dataclasses."""
-    program = importlib.import_module(f"seal_hf.cli.train.{Path(recipe).parts[1]}")
+    program = importlib.import_module(COMMANDS[f"train {Path(recipe).parts[1].replace('_', '-')}"][0].split(":")[0])
     words = ["--recipe", str(ROOT / recipe), "--output_dir", str(tmp_path), "--use_cpu", "true"]
     parsed = parse_recipe(program.ARGUMENTS, words)
     assert parsed[-1].output_dir == str(tmp_path)

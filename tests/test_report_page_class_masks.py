@@ -9,13 +9,13 @@ from page_reader import LIMIT
 from test_report_page_masks import decoded
 from test_run_segmentation import QUIET
 
-from seal_hf.cli.train import segmentation
+from seal_hf.core.masks import palette
 from seal_hf.data import digit_masks
 from seal_hf.data.mask_reader import SegmentationSplit
 from seal_hf.metrics import class_iou
 from seal_hf.reports.page import Page, render
-from seal_hf.reports.page.class_masks import RIGHT, class_mask_facts, class_mask_sections, class_pictures
-from seal_hf.structures.masks import palette
+from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.masks.page import RIGHT, class_mask_facts, class_mask_sections, class_pictures
 
 pytest.importorskip("matplotlib")
 NAMES = ["ground", "square", "<b>stripe</b>", "nowhere"]

@@ -11,11 +11,12 @@ from page_reader import LIMIT
 from test_run_segmentation import QUIET
 from tiny_masks import squares
 
-from seal_hf.cli.train import mask_energy, segmentation
 from seal_hf.data.masks import SegmentationSplit
 from seal_hf.metrics import mask_metrics
 from seal_hf.reports.page import Page, render
-from seal_hf.reports.page.masks import (
+from seal_hf.tasks.masks import energy_program as mask_energy
+from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.masks.page import (
     BACKGROUND,
     FALSE_NEGATIVE,
     FALSE_POSITIVE,

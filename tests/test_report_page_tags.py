@@ -16,13 +16,12 @@ from tiny_tags import TAGS
 from transformers import AutoModel
 
 from seal_hf import SealForTokenClassification, Vocabulary, encode_words, tokenize_words
+from seal_hf.core.tag_schemes import is_well_formed, scheme_of, spans, spans_of_ids
 from seal_hf.metrics import core_role_violations, tag_metrics, tag_report
-from seal_hf.metrics.tag_errors import broken_steps, tag_errors
 from seal_hf.reports.page import Page, render
 from seal_hf.reports.page.run import write_page
-from seal_hf.reports.page.sentences import MOST_LETTERS, MOST_WORDS
-from seal_hf.reports.page.tags import MOST_SENTENCES, tag_facts, tag_sections
-from seal_hf.structures.tag_schemes import is_well_formed, scheme_of, spans, spans_of_ids
+from seal_hf.tasks.tags.metrics import broken_steps, tag_errors
+from seal_hf.tasks.tags.page import MOST_LETTERS, MOST_SENTENCES, MOST_WORDS, tag_facts, tag_sections
 
 EVIL = "<script>alert('x')</script>"
 KINDS = {"bio": BIO, "bioes": BIOES, "srl": SRL, "plain": ["N", "V", "$", "^"]}

@@ -14,7 +14,7 @@ from huggingface_hub import ModelCard
 from tiny_masks import squares
 
 from seal_hf import MaskRows, SealForSegmentation, fcn_image_processor, resize_to
-from seal_hf.reports import evaluate_masks
+from seal_hf.tasks.masks.report import evaluate_masks
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZE = 32  # pixels a side, the least of a SegFormer

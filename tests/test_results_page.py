@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seal_hf.compare import Rows, Runs
-from seal_hf.compare.kinds.labels import COMPARED, DECODERS, METRIC
+from seal_hf.lab.compare.rows import Rows
+from seal_hf.lab.compare.runs import Runs
+from seal_hf.tasks.labels.compare import COMPARED, DECODERS, METRIC
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = ("pages", "results_page", "results_store", "results_texts", "run_recipes", "defaults", "text_screen")

@@ -16,8 +16,7 @@ from seal_hf import (
     load_multilabel,
     reward_rows,
 )
-from seal_hf.training.alignment import SCALES
-from seal_hf.training.energy_weight import measured_pull
+from seal_hf.loss_net.energy_weight import SCALES, measured_pull
 
 QUIET = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
 

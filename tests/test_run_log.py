@@ -11,9 +11,11 @@ import torch
 from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, TrainerState
 
-from seal_hf.cli.train import mlc, segmentation, tagging
 from seal_hf.cli.train.run_log import RunLines, duration
 from seal_hf.data import digit_masks
+from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.tags import program as tagging
 
 SMALL = "--use_cpu true --report_to none --report false --logging_steps 1 --per_device_train_batch_size 30".split()
 FEATURES = [*SMALL, *"--max_train_rows 60 --hidden_size 8 --global_size 4".split()]

@@ -22,12 +22,12 @@ from seal_hf import (
     tags_to_tree,
 )
 from seal_hf.cli import evaluate, predict
-from seal_hf.cli.train import parsing
 from seal_hf.data import toy_trees
 from seal_hf.data.brackets import read_brackets
 from seal_hf.decisions import TagDecisions
 from seal_hf.metrics import tree_metrics
-from seal_hf.reports.tags import gold_tags, predict_tags
+from seal_hf.tasks.tags.report import gold_tags, predict_tags
+from seal_hf.tasks.trees import program as parsing
 
 SMALL = "--num_train_epochs 2 --use_cpu true --disable_tqdm true --report_to none --global_size 8".split()
 

@@ -13,8 +13,8 @@ from tiny_masks import make, squares
 from transformers import AutoImageProcessor, pipeline
 
 from seal_hf import SealForSegmentation, fcn_image_processor, load_masks
-from seal_hf.cli.train import segmentation
 from seal_hf.metrics import mask_metrics
+from seal_hf.tasks.masks import program as segmentation
 from seal_hf.utils.compat import image_processor_class
 
 

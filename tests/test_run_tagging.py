@@ -12,9 +12,9 @@ from tiny_tags import TAGS, sentences
 from transformers import AutoModel, pipeline
 
 from seal_hf import LossNet, SealForTokenClassification, Vocabulary
-from seal_hf.cli.train import tagging
 from seal_hf.data import toy_tags
 from seal_hf.metrics import tag_metrics
+from seal_hf.tasks.tags import program as tagging
 
 SMALL = "--num_train_epochs 2 --use_cpu true --disable_tqdm true --report_to none".split()
 SIZES = {"train": 64, "validation": 30, "test": 60}

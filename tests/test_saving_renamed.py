@@ -31,7 +31,7 @@ from seal_hf import (
     tokenize,
 )
 from seal_hf.saving.renamed import are_renamed, read_renamed
-from seal_hf.structures.crf import CRF
+from seal_hf.tasks.tags.chains import CRF
 
 
 def esm(**changes):

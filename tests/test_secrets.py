@@ -20,10 +20,10 @@ from transformers import AutoModel
 from seal_hf import SealTrainingArguments, load_multilabel
 from seal_hf.__main__ import main, modules_of_flags
 from seal_hf.cli.known_flags import mistyped_flag
-from seal_hf.compare.program import called, kind_of, own_parser, pairs
-from seal_hf.compare.runs import origin, read_run
 from seal_hf.data import digit_masks, toy_tags, toy_trees
-from seal_hf.demo import program as demo
+from seal_hf.lab.compare.program import called, kind_of, own_parser, pairs
+from seal_hf.lab.compare.runs import origin, read_run
+from seal_hf.lab.demo import program as demo
 from seal_hf.reports.page.collect import command_of
 from seal_hf.saving.checkpoints import without_tokens
 from seal_hf.utils import recorded
@@ -274,7 +274,7 @@ def test_the_command_of_a_comparison_is_read_as_it_was_given(tmp_path, monkeypat
         read.append((kind.word, vars(options), pairs(flags)))
         return origin(called(), argv)["command"]
 
-    monkeypatch.setattr("seal_hf.compare.program.command", lambda argv: said.append(seen(argv)))
+    monkeypatch.setattr("seal_hf.lab.compare.program.command", lambda argv: said.append(seen(argv)))
     said = ["seal-hf compare " + words.format(rules=shlex.quote(str(tmp_path / "r s.yaml")))]
     for _ in range(2):
         monkeypatch.setattr(sys, "argv", shlex.split(said[-1]))

@@ -9,9 +9,10 @@ from sklearn.metrics import f1_score, jaccard_score
 from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
 from seal_hf.energy_losses import NCE, Ranking
-from seal_hf.spaces import SPACES, BinaryMaskSpace, MaskSpace, RewardMaskSpace, mask_space
-from seal_hf.spaces.rewarded import UNLABELLED_PIXEL
-from seal_hf.task_losses.masks import lovasz
+from seal_hf.tasks.masks.pixels import lovasz
+from seal_hf.tasks.masks.space import BinaryMaskSpace, MaskSpace, mask_space
+from seal_hf.tasks.rewards.space import UNLABELLED_PIXEL, RewardMaskSpace
+from seal_hf.tasks.spaces import SPACES
 
 C, IGNORED = 3, 255
 SPACE = MaskSpace(C)

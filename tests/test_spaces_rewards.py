@@ -9,7 +9,10 @@ import torch
 import torch.nn.functional as F
 
 from seal_hf import load_tags
-from seal_hf.spaces.rewards import Rule, TagFunctionReward, TagRuleReward, read_rules
+from seal_hf.tasks.rewards.functions import TagFunctionReward
+from seal_hf.tasks.rewards.rule import Rule
+from seal_hf.tasks.rewards.rules import read_rules
+from seal_hf.tasks.rewards.tag_rules import TagRuleReward
 
 RULES = Path(__file__).resolve().parents[1] / "recipes/rules/cora.yaml"
 TAGS = ["O", "B-a", "I-a", "B-d"]

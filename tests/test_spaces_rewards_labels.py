@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from seal_hf import Rule
-from seal_hf.spaces.rewards import LabelFunctionReward, LabelRuleReward, read_rules
-from seal_hf.structures.hierarchy import Hierarchy
+from seal_hf.core.hierarchy import Hierarchy
+from seal_hf.tasks.rewards.functions import LabelFunctionReward
+from seal_hf.tasks.rewards.label_rules import LabelRuleReward
+from seal_hf.tasks.rewards.rules import read_rules
 
 LABELS = ["a", "b", "c", "d"]
 TEXTS = ["a Happy day", "no joy, unhappy", "neither"]

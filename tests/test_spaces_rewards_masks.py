@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from seal_hf import Rule
-from seal_hf.spaces.rewards import MaskFunctionReward, MaskRuleReward
+from seal_hf.tasks.rewards.functions import MaskFunctionReward
+from seal_hf.tasks.rewards.mask_rules import MaskRuleReward
 
 FILE = """rules:
 - {area: [0.2, 0.5], weight: 2}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from seqeval.scheme import IOB2, IOBES, Entities
 
-from seal_hf.spaces.soft_spans import SoftSpanF1
+from seal_hf.tasks.tags.space import SoftSpanF1
 
 BIO = ["O", "B-PER", "I-PER", "I-LOC", "B-LOC"]
 BIOES = ["O", "B-PER", "I-PER", "E-PER", "S-PER", "S-LOC", "I-LOC"]

@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from losses import energy_loss
 
 from seal_hf import TagSequenceSpace
-from seal_hf.spaces.rewarded import RewardTagSpace
-from seal_hf.structures.crf import CRF
-from seal_hf.structures.sequences import IGNORED
-from seal_hf.structures.tag_schemes import is_well_formed
-from seal_hf.task_losses.tags import CRFLoss
+from seal_hf.core.sequences import IGNORED
+from seal_hf.core.tag_schemes import is_well_formed
+from seal_hf.tasks.rewards.space import RewardTagSpace
+from seal_hf.tasks.tags.chains import CRF
+from seal_hf.tasks.tags.task_losses import CRFLoss
 
 NAMES = ["I-x", "O", "B-x", "B-y"]  # the tag that may not come first has the least noise
 C = len(NAMES)

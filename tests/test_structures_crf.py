@@ -8,16 +8,8 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from seal_hf.structures.crf import (
-    CRF,
-    log_partition,
-    log_probability,
-    marginals,
-    sample,
-    sequence_score,
-    viterbi,
-)
-from seal_hf.structures.sequences import pack, uniform, unpack
+from seal_hf.core.sequences import pack, uniform, unpack
+from seal_hf.tasks.tags.chains import CRF, log_partition, log_probability, marginals, sample, sequence_score, viterbi
 
 B, T, C = 5, 6, 3
 INF = float("inf")

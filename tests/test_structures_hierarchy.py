@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from seal_hf.structures.hierarchy import Hierarchy, find_cycle, hierarchy_of, store_hierarchy
+from seal_hf.core.hierarchy import Hierarchy, find_cycle, hierarchy_of, store_hierarchy
 
 
 def random_graph(num_labels, seed, share=0.3):

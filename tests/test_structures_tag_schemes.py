@@ -7,7 +7,7 @@ import pytest
 from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB2, IOBES, Tokens
 
-from seal_hf.structures.tag_schemes import Span, allowed_transitions, convert, encode, is_well_formed, scheme_of, spans
+from seal_hf.core.tag_schemes import Span, allowed_transitions, convert, encode, is_well_formed, scheme_of, spans
 
 BIO = ["O", "B-X", "I-X", "B-Y", "I-Y"]
 BIOES = [*BIO, "E-X", "S-X", "E-Y", "S-Y"]

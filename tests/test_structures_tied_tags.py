@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from seal_hf.spaces import TagSequenceSpace
-from seal_hf.structures import crf
-from seal_hf.structures.tied_tags import TiedTags, tied_crf
-from seal_hf.task_losses.tags import CRFLoss
+from seal_hf.tasks.tags import chains as crf
+from seal_hf.tasks.tags.chains import TiedTags, tied_crf
+from seal_hf.tasks.tags.space import TagSequenceSpace
+from seal_hf.tasks.tags.task_losses import CRFLoss
 
 GROUPS = [0, 1, 0, 2, 1]
 TAGS = ["()", "+1(S)", "()NP", "-1(S)", "+1(VP)"]  # of the levels in GROUPS

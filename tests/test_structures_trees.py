@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from seal_hf.structures.tag_schemes import Span
-from seal_hf.structures.trees import has_trees, levels_of, tree_spans, tree_tags
+from seal_hf.core.tag_schemes import Span
+from seal_hf.core.trees import has_trees, levels_of, tree_spans, tree_tags
 
 LABELS = ("S", "NP", "VP", "PRT|ADVP", "X")
 

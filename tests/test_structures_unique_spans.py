@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from seal_hf.metrics.tags import core_role_violations
-from seal_hf.spaces.tags import TagSequenceSpace
-from seal_hf.structures.crf import CRF, sequence_score, viterbi
-from seal_hf.structures.unique_spans import FREE, unique_viterbi
-from seal_hf.task_losses.tags import CRFLoss
+from seal_hf.tasks.tags.chains import CRF, FREE, sequence_score, unique_viterbi, viterbi
+from seal_hf.tasks.tags.metrics import core_role_violations
+from seal_hf.tasks.tags.space import TagSequenceSpace
+from seal_hf.tasks.tags.task_losses import CRFLoss
 
 BIO = ["O", "B-A0", "I-A0", "B-A1", "B-C-A0"]
 BIOES = ["O", "B-A0", "E-A0", "S-A0", "S-A1"]

@@ -18,12 +18,12 @@ from tiny_models import tiny_tokenizer
 from transformers import AutoModelForTokenClassification
 
 from seal_hf import EnergyTrainer, EnergyTrainingArguments, SealForTokenClassification, TagSequenceSpace
-from seal_hf.energies import energies_of
-from seal_hf.models.tokens import with_crf
-from seal_hf.reports import predict_tags
+from seal_hf.core.sequences import IGNORED
+from seal_hf.core.tag_schemes import is_well_formed
 from seal_hf.saving import load_loss_net
-from seal_hf.structures.sequences import IGNORED
-from seal_hf.structures.tag_schemes import is_well_formed
+from seal_hf.tasks.energies import energies_of
+from seal_hf.tasks.tags.model import with_crf
+from seal_hf.tasks.tags.report import predict_tags
 
 PIPELINES = (
     WITHOUT_SEAL_HF.partition("from transformers")[0]
@@ -310,7 +310,9 @@ def test_a_fresh_loss_net_is_said(folder, caplog):
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         SealForTokenClassification.from_pretrained(folder / "bert", num_labels=3, loss_net_encoder="shared")
-    said = [record.getMessage() for record in caplog.records if record.name.startswith("seal_hf.models")]
+    said = [
+        record.getMessage() for record in caplog.records if record.name.startswith(("seal_hf.saving", "seal_hf.tasks"))
+    ]
     assert said == [f"No _loss_net/ in {folder / 'bert'}: built a fresh loss-net (encoder: shared)."]
 
 

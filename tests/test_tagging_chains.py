@@ -13,9 +13,9 @@ from tiny_models import tiny_config, tiny_tokenizer
 from transformers import AutoModel
 
 from seal_hf import SealForTokenClassification, tokenize_words
-from seal_hf.structures.crf import marginals
-from seal_hf.structures.tag_schemes import is_well_formed
-from seal_hf.training.alignment import SCALES
+from seal_hf.core.tag_schemes import is_well_formed
+from seal_hf.loss_net.energy_weight import SCALES
+from seal_hf.tasks.tags.chains import marginals
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from seal_hf.structures.crf import CRF
-from seal_hf.task_losses.tags import TAG_TASK_LOSSES, TagTaskLoss
+from seal_hf.tasks.tags.chains import CRF
+from seal_hf.tasks.tags.task_losses import TAG_TASK_LOSSES, TagTaskLoss
 
 BIO = ["O", "B-ARG0", "I-ARG0", "B-ARG1", "I-ARG1", "B-V", "B-R-ARG0", "B-ARGM-TMP"]
 BIOES = ["O", "B-A0", "I-A0", "E-A0", "S-A0", "B-A1", "I-A1", "S-AA"]  # one role begins in two ways, two in one

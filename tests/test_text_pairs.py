@@ -13,7 +13,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from seal_hf import DataError, SealForMultiLabel, load_multilabel, tokenize
 from seal_hf.cli.evaluate import main as evaluate
 from seal_hf.cli.predict import main as predict
-from seal_hf.cli.train.mlc import main as train
+from seal_hf.tasks.labels.program import main as train
 
 ROWS = 60
 

@@ -25,9 +25,9 @@ from seal_hf import (
     load_multilabel,
     tokenize,
 )
-from seal_hf.cli.train import energy
 from seal_hf.metrics import multilabel_compute_metrics
-from seal_hf.reports import evaluate_multilabel
+from seal_hf.tasks.labels import energy_program as energy
+from seal_hf.tasks.labels.report import evaluate_multilabel
 
 L = 3
 SETS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=L)))  # (8, 3)

@@ -4,9 +4,8 @@ import pytest
 import tiny_run
 import torch
 
-from seal_hf.training import alignment
-from seal_hf.training.alignment import SCALES
-from seal_hf.training.energy_weight import BLIND_SHARE, balanced, prefix_of, ruled_share
+from seal_hf.loss_net import energy_weight as alignment
+from seal_hf.loss_net.energy_weight import BLIND_SHARE, SCALES, balanced, prefix_of, ruled_share
 
 
 def evaluations(*found, name="eval_", every=1.0):

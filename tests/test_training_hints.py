@@ -13,8 +13,10 @@ from transformers.utils import logging
 
 from seal_hf import tokenize
 from seal_hf.cli.recipes import parse_recipe
-from seal_hf.cli.train import mlc, segmentation, tagging
 from seal_hf.metrics import label_report
+from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.tags import program as tagging
 from seal_hf.training.arguments import SealTrainingArguments
 from seal_hf.training.hints import (
     hint_after,

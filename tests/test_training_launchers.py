@@ -10,13 +10,7 @@ from accelerate.utils import DistributedType, DynamoBackend
 
 from seal_hf import SealTrainer, TensorRows
 from seal_hf.training import launchers
-from seal_hf.training.launchers import (
-    check_data_parallel,
-    check_launched_net,
-    check_launcher,
-    check_resume,
-    spare_crf,
-)
+from seal_hf.training.launchers import check_data_parallel, check_launched_net, check_launcher, check_resume, spare_crf
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,15 @@ from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModel
 
 from seal_hf import SealTrainer, SealTrainingArguments
-from seal_hf.cli.train import energy, mask_energy, mlc, rewards, segmentation, srl, tagging
 from seal_hf.cli.tuning.ranges import FINE_TUNED
 from seal_hf.cli.tuning.tune import Tuning, energy_weights
+from seal_hf.tasks.labels import energy_program as energy
+from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.masks import energy_program as mask_energy
+from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.rewards import program as rewards
+from seal_hf.tasks.tags import program as tagging
+from seal_hf.tasks.tags import roles as srl
 
 pytest.importorskip("optuna")
 

@@ -10,10 +10,13 @@ from huggingface_hub import ModelCard
 from transformers import AutoConfig
 
 from seal_hf import SealForMultiLabel
-from seal_hf.cli.train import mlc, parsing, segmentation, tagging
 from seal_hf.data import digit_masks
+from seal_hf.loss_net.energy_weight import EnergyWeight
+from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.tags import program as tagging
+from seal_hf.tasks.trees import program as parsing
 from seal_hf.training.arguments import SealTrainingArguments
-from seal_hf.training.energy_weight import EnergyWeight
 from seal_hf.training.verdict import Verdict
 
 SMALL = "--use_cpu true --disable_tqdm true --report_to none --logging_steps 1 --per_device_train_batch_size 30".split()
@@ -129,8 +132,8 @@ def test_output_card_page_and_folder_have_one_verdict(words, called, taught, sai
 
 def test_the_demo_shows_the_verdict_and_no_energies_of_a_loss_net_that_taught_nothing(runs):
     pytest.importorskip("gradio")
-    from seal_hf.demo.page import head
-    from seal_hf.demo.program import view_of
+    from seal_hf.lab.demo.page import head
+    from seal_hf.lab.demo.program import view_of
 
     for words, taught in (((), False), (("--energy_weight", "1"), True)):
         folder, _ = runs(*words)

@@ -6,14 +6,7 @@ import torch
 from tiny_masks import SIZE
 from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
-from seal_hf import (
-    FCNConfig,
-    FCNForSemanticSegmentation,
-    LossNet,
-    LossNetConfig,
-    MaskRows,
-    SealForSegmentation,
-)
+from seal_hf import FCNConfig, FCNForSemanticSegmentation, LossNet, LossNetConfig, MaskRows, SealForSegmentation
 from seal_hf.data.masks import SegmentationSplit
 from seal_hf.utils.compat import image_processor_class
 

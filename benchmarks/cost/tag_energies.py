@@ -28,9 +28,9 @@ from transformers import AutoModelForTokenClassification
 from transformers.utils import logging
 
 from seal_hf import ENERGY_LOSSES, TagSequenceSpace
-from seal_hf.energies import energies_of
-from seal_hf.structures.crf import CRF
-from seal_hf.task_losses.tags import CRFLoss
+from seal_hf.tasks.energies import energies_of
+from seal_hf.tasks.tags.chains import CRF
+from seal_hf.tasks.tags.task_losses import CRFLoss
 
 LENGTH, TAGS, BATCH, SAMPLES = 512, 60, 8, 20
 FEATURES, GLOBAL = 384, 128  # width of MiniLM, and of a tag energy's global term by default

@@ -7,10 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seal_hf.compare import comparison
-from seal_hf.compare.kinds import KINDS, REWARDED, Kind
-from seal_hf.compare.kinds.masks import CLASS_FIGURES
-from seal_hf.compare.table import legend, markdown
+from seal_hf.lab.compare.kinds import Kind
+from seal_hf.lab.compare.known import KINDS
+from seal_hf.lab.compare.table import comparison, legend, markdown
+from seal_hf.tasks.masks.compare import CLASS_FIGURES
+from seal_hf.tasks.rewards.compare import REWARDED
 
 from . import runs
 from .markdown import bash, page, prose, section

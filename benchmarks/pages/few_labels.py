@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from seal_hf.compare.methods.base import SEAL
-from seal_hf.compare.table import best_on_validation, difference, p_value, percent
+from seal_hf.lab.compare.methods import SEAL
+from seal_hf.lab.compare.table import best_on_validation, difference, p_value, percent
 
 from . import recipe_tables as tables
 from . import runs

@@ -9,10 +9,9 @@ from typing import Any
 from results_store import ROOT, Stored
 
 from seal_hf.cli.recipes import read_recipe
-from seal_hf.compare.kinds.labels import COMPARED, DECODERS, METRIC
-from seal_hf.compare.methods import ABLATION, BASELINE, ENERGY, SEAL
-from seal_hf.compare.methods.labels import METHODS
-from seal_hf.compare.table import best_on_validation, difference, percent
+from seal_hf.lab.compare.methods import ABLATION, BASELINE, ENERGY, SEAL
+from seal_hf.lab.compare.table import best_on_validation, difference, percent
+from seal_hf.tasks.labels.compare import COMPARED, DECODERS, METHODS, METRIC
 
 from . import runs
 from .markdown import bash, table

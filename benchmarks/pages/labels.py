@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seal_hf.compare.kinds.labels import COMPARED
+from seal_hf.tasks.labels.compare import COMPARED
 
 from . import label_tables as tables
 from . import runs

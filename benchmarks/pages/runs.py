@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 from results_store import Store, Stored
 from run_recipes import cell
 
-from seal_hf.compare import comparison
-from seal_hf.compare.kinds.labels import FIGURES, METRIC
-from seal_hf.compare.methods.labels import METHODS
-from seal_hf.compare.runs import LOST
+from seal_hf.lab.compare.runs import LOST
+from seal_hf.lab.compare.table import comparison
+from seal_hf.tasks.labels.compare import FIGURES, METHODS, METRIC
 
 STORE = Store()
 AT_HALF, CALIBRATED = "test_f1_example", "test_f1_example_calibrated"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from seal_hf.compare.methods import SEAL
-from seal_hf.compare.methods.labels import METHODS
-from seal_hf.compare.table import best_on_validation, percent
+from seal_hf.lab.compare.methods import SEAL
+from seal_hf.lab.compare.table import best_on_validation, percent
+from seal_hf.tasks.labels.compare import METHODS
 
 from . import label_tables, runs, text_screens, text_views
 from .gains import below, gains

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import text_screen
 
-from seal_hf.compare.methods.tags import BASELINES, LOSSES
-from seal_hf.compare.table import p_value, percent
-from seal_hf.energies import energies_of
+from seal_hf.lab.compare.table import p_value, percent
+from seal_hf.tasks.energies import energies_of
+from seal_hf.tasks.tags.compare import BASELINES, LOSSES
 
 from . import runs
 from .comparisons import Compared, how_to_read

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import text_screen
 
-from seal_hf.compare.kinds.labels import METRIC
-from seal_hf.compare.methods import BASELINE, SEAL
-from seal_hf.compare.methods.labels import METHODS
-from seal_hf.compare.table import markdown
+from seal_hf.lab.compare.methods import BASELINE, SEAL
+from seal_hf.lab.compare.table import markdown
+from seal_hf.tasks.labels.compare import METHODS, METRIC
 
 from . import runs
 from .comparisons import Compared, legend_of_all

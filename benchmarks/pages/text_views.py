@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import text_screen
 
-from seal_hf.compare.table import markdown
+from seal_hf.lab.compare.table import markdown
 
 from . import runs
 from .comparisons import Compared, legend_of_all

@@ -63,13 +63,13 @@ def export(kind: str, name: str, output: Path, fold_decision: bool, origin: dict
     Raises:
         ValueError: it is an adapter that cannot be merged, or its decision cannot be folded; or as `export_onnx`.
     """
-    from ..adapters import library_of
-    from ..adapters.quantised import quantization_of
-    from ..models import KINDS
-    from ..nets.text_windows import WindowedForSequenceClassification
+    from ..nets.adapters import library_of
+    from ..nets.adapters.quantised import quantization_of
     from ..saving.fold import folded
     from ..saving.onnx import export_onnx
-    from ..spaces import SPACES
+    from ..tasks.kinds import KINDS
+    from ..tasks.labels.text_windows import WindowedForSequenceClassification
+    from ..tasks.spaces import SPACES
     from .outputs.base import check_trained
 
     loaded = next(each for each in KINDS if issubclass(SPACES[kind], each.space_class))

@@ -14,12 +14,13 @@ from typing import Any
 from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
 from transformers.training_args import OptimizerNames
 
-from ..adapters import LIBRARIES
 from ..energy_losses import ENERGY_LOSSES
 from ..energy_losses.regression import Regression
-from ..implicit.hypergradient import METHODS
-from ..spaces.pixels import COHERENCE
-from ..task_losses import MASK_TASK_LOSSES, TAG_TASK_LOSSES, TASK_LOSSES
+from ..extensions.implicit.hypergradient import METHODS
+from ..nets.adapters import LIBRARIES
+from ..tasks.labels.task_losses import TASK_LOSSES
+from ..tasks.masks.pixels import COHERENCE, MASK_TASK_LOSSES
+from ..tasks.tags.task_losses import TAG_TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from ..training.energy_arguments import EnergyTrainingArguments
 from ..training.energy_methods import ENERGY_METHODS

@@ -28,7 +28,7 @@ def mistyped_flag(modules: Sequence[str], words: Iterable[str]) -> str | None:
     """The error of `parse_recipe` for the first unknown flag; None if all are known.
 
     Args:
-        modules: the program's, such as `seal_hf.cli.train.mlc`, and others whose flags it takes.
+        modules: the program's, such as `seal_hf.tasks.labels.program`, and others whose flags it takes.
         words: the command line after the program's name.
     """
     try:

@@ -10,14 +10,15 @@ from typing import Any
 
 from ..data.tensors.semi_supervised import inputs_of
 from ..reports.common import results_table
-from ..reports.page.rewards import first_rows, followed, gold_of
-from ..spaces.rewards import Conflict, Rules, output_of_rules
-from ..spaces.rewards.in_words import in_words
+from ..tasks.rewards.page import first_rows, followed, gold_of
+from ..tasks.rewards.program import PROGRAMS, WORDS
+from ..tasks.rewards.reward import Conflict, Rules
+from ..tasks.rewards.rows import rule_reward
+from ..tasks.rewards.rule import in_words
+from ..tasks.rewards.rules import output_of_rules
 from ..utils.messages import printable
 from ..utils.options import check_given
 from .recipes import parse_recipe
-from .train.rewards import PROGRAMS, WORDS
-from .train.rules import rule_reward
 
 USAGE = "usage: seal-hf rules check RULES.yaml --dataset DATA [flags of the data: seal-hf train rewards --help]"
 HELP = ("-h", "--help")

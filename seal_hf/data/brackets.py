@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..structures.tag_schemes import Span
-from ..structures.trees import ROOT, tree_spans, tree_tags
+from ..core.tag_schemes import Span
+from ..core.trees import ROOT, tree_spans, tree_tags
 from .common import DataError
 
 TRACE = "-NONE-"
@@ -41,7 +41,7 @@ class Tree(NamedTuple):
 
     @property
     def tags(self) -> list[str]:
-        """Its n tags, see `structures/trees.py`."""
+        """Its n tags, see `core/trees.py`."""
         return tree_tags(self.spans, len(self.words))
 
     def __str__(self) -> str:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..structures.tag_schemes import scheme_of
+from ..core.tag_schemes import scheme_of
 from .common import DataError, Origins
 
 Rows = dict[str, Any]  # column -> a value per sentence: lists of strings, `predicate` an int; and `Origins`

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from datasets import Dataset, concatenate_datasets
 
-from ..structures.hierarchy import Hierarchy
+from ..core.hierarchy import Hierarchy
 from ..utils.messages import brief, did_you_mean, few
 from .hygiene import keys_of, repeat_notes
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from datasets import Dataset, DatasetInfo, Features
 
-from ..structures.hierarchy import Hierarchy, find_cycle
+from ..core.hierarchy import Hierarchy, find_cycle
 from ..utils.messages import few
 from .common import SPLITS, DataError, MultiLabelData, fixed_size_column, label_notes
 from .line_files import not_utf8, unquoted

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..structures.masks import IGNORE
+from ..core.masks import IGNORE
 from ..utils.messages import few
 from .common import DataError, Origins
 from .image_files import as_rgb, resized, size_of

@@ -11,7 +11,7 @@ import numpy as np
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HFValidationError
 
-from ..structures.masks import IGNORE, MOST_CLASSES
+from ..core.masks import IGNORE, MOST_CLASSES
 from ..utils.messages import few
 from .common import DataError
 from .name_files import LABEL_LIST, names_beside, names_of_file

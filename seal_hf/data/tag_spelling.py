@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..structures.tag_schemes import scheme_of
+from ..core.tag_schemes import scheme_of
 from ..utils.messages import few
 
 LETTERS = "BIESLUMW"

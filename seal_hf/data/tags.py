@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from datasets import Dataset, concatenate_datasets
 
-from ..structures.tag_schemes import SCHEMES, convert, scheme_of, split_tag
+from ..core.tag_schemes import SCHEMES, convert, scheme_of, split_tag
 from ..utils.messages import did_you_mean, few
 from .columns import ORIGINS, Rows, take
 from .common import SPLITS, DataError, Origins, check_splits, find_data

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..structures.tag_schemes import Span
+from ..core.tag_schemes import Span
 from .brackets import Tree
 
 SIZES = {"train": 300, "validation": 100, "test": 200}

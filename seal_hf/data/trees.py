@@ -64,7 +64,7 @@ def load_trees(
     train_subset: str = "first",
     seed: int = 0,
 ) -> TagSequenceData:
-    """Load bracketed trees as tag sequences, one tag per word, see `structures/trees.py`; what reading removes tells
+    """Load bracketed trees as tag sequences, one tag per word, see `core/trees.py`; what reading removes tells
     `brackets.py`. The rows have the columns `words`, `tags` and `pos`, the parts of speech, which no tag holds.
 
     Files whose names contain train, dev and test are these splits; without dev, a tenth of train is. A single file is

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..metrics.multilabel import checked_blocks
-from ..structures.hierarchy import Hierarchy
+from ..core.hierarchy import Hierarchy
+from ..tasks.labels.metrics import checked_blocks
 from .decoders import (
     blocks_by_cost,
     bounds_of_size,

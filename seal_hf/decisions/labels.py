@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logit
 
-from ..metrics.by_batch import ThresholdScores
-from ..metrics.multilabel import (
+from ..core.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
+from ..tasks.labels.metrics import (
     DEFAULT_GRID,
     best_threshold,
     decided_and_gold,
@@ -19,7 +19,7 @@ from ..metrics.multilabel import (
     tune_threshold,
     with_known_labels,
 )
-from ..structures.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
+from ..tasks.labels.metrics_by_batch import ThresholdScores
 from ..utils.messages import few
 from ..utils.options import check_value
 from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better

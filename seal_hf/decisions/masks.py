@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import logit
 
-from ..metrics.masks import mask_ious
-from ..metrics.multilabel import DEFAULT_GRID, best_threshold
+from ..tasks.labels.metrics import DEFAULT_GRID, best_threshold
+from ..tasks.masks.metrics import mask_ious
 from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from ..metrics.multilabel import row_blocks
+from ..tasks.labels.metrics import row_blocks
 from .decoders import empty_f1, expected_f1, expected_jaccard, largest_power, quadrature
 from .targets import COST, EXACT_MATCH, F1_EXAMPLE, JACCARD
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..metrics.tags import Tags, span_counts, token_counts
-from ..metrics.trees import bracket_counts
+from ..tasks.tags.metrics import Tags, span_counts, token_counts
+from ..tasks.trees.metrics import bracket_counts
 from .base import Decisions, checked, ratio_scores, usual_or_better
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..metrics.multilabel import decided_and_gold, example_f1
+from ..tasks.labels.metrics import decided_and_gold, example_f1
 from .base import ratio_scores
 
 

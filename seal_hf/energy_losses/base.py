@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..spaces import OutputSpace
+from ..core.space import OutputSpace
 from ..utils.options import Options
 
 OUTPUT, GOLD, SAMPLES = 0, 1, slice(2, None)  # columns of a candidate row

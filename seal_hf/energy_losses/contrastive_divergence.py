@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..spaces import COSTS, OutputSpace
+from ..core.space import OutputSpace
+from ..tasks.spaces import COSTS
 from ..utils.options import option
 from .base import GOLD, Candidates, EnergyLoss
 

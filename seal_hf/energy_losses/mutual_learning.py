@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..spaces import OutputSpace
+from ..core.space import OutputSpace
 from .base import GOLD, OUTPUT, SAMPLES, Candidates, EnergyLoss
 
 

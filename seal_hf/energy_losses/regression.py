@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..spaces import OutputSpace
+from ..core.space import OutputSpace
 from ..utils.options import option
 from .base import OUTPUT, SAMPLES, Candidates, EnergyLoss
 

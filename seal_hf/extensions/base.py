@@ -13,10 +13,10 @@ from accelerate import Accelerator
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from ..core.space import OutputSpace
 from ..energy_losses import EnergyLoss
-from ..second_net.learner import Learner
-from ..second_net.loss_net import LossNet
-from ..spaces import OutputSpace
+from ..loss_net.learner import Learner
+from ..loss_net.loss_net import LossNet
 
 
 @dataclass

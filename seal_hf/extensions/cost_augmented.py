@@ -18,15 +18,15 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from ..core.space import OutputSpace
 from ..energy_losses import EnergyLoss, InfNetPlus
-from ..models.task_nets import feature_size
+from ..loss_net.learner import Learner
+from ..loss_net.loss_net import LOSS_NET_FOLDER
 from ..nets.encoders import last_features
+from ..nets.task_nets import feature_size
 from ..saving.loss_net import COST_AUGMENTED as FILES
 from ..saving.loss_net import load_learner_state, save_learner_state
 from ..saving.states import read_state
-from ..second_net.learner import Learner
-from ..second_net.loss_net import LOSS_NET_FOLDER
-from ..spaces import OutputSpace
 from ..utils.files import loading
 from ..utils.modules import frozen
 from .base import Extension, MicroBatch, Run

@@ -1,4 +1,4 @@
-"""Implicit gradients in a run: the nets as the functions that `implicit/hypergradient.py` differentiates.
+"""Implicit gradients in a run: the nets as the functions that `extensions/implicit/hypergradient.py` differentiates.
 
 For a window of micro-batches, `ImplicitGradients.solve` finds the directions of the hypergradient at the present
 loss-net. Each direction then adds columns to the row of candidates in the loss-net's own forward: the task-net's output
@@ -27,12 +27,12 @@ import torch
 from torch import Tensor
 from transformers.utils import logging
 
+from ..core.space import OutputSpace
 from ..energy_losses import EnergyLoss
-from ..implicit.hypergradient import FINITE_DIFFERENCES, Adjoints, Hypergradient, Line, Parameters, compare
-from ..implicit.task_function import TaskFunction
-from ..spaces import OutputSpace
 from ..utils.modules import evaluating, frozen
 from .base import Extension, MicroBatch, Run
+from .implicit.hypergradient import FINITE_DIFFERENCES, Adjoints, Hypergradient, Line, Parameters, compare
+from .implicit.task_function import TaskFunction
 
 logger = logging.get_logger(__name__)
 

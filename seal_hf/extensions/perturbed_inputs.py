@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core.space import OutputSpace
 from ..energy_losses import EnergyLoss
-from ..spaces import OutputSpace
 from ..utils.modules import keeping_statistics
 from ..utils.noise import perturbed
 from .base import Extension, MicroBatch

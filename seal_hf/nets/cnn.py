@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForImageClassification,
 from transformers.modeling_outputs import BaseModelOutput, ImageClassifierOutput
 from transformers.utils import is_vision_available
 
-from ..spaces import MultiLabelSpace
+from ..tasks.labels.space import MultiLabelSpace
 from ..utils.compat import image_processor_class
 
 if TYPE_CHECKING:  # not with the package, which does without pillow

@@ -21,7 +21,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from ..spaces import MultiLabelSpace
+from ..tasks.labels.space import MultiLabelSpace
 from ..utils.options import check_value
 from .encoders import encoder_options, vector, without_pooler
 from .heads import FIRST, LAST, MEAN, POOLINGS, read_tokens

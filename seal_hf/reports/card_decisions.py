@@ -22,7 +22,7 @@ from ..decisions import (
 )
 from ..decisions.labels import CALIBRATED_JACCARD
 from ..decisions.targets import JACCARD
-from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI
+from ..tasks.tags.space import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI
 from .card_kinds import CardKind
 from .common import predict_command
 

@@ -10,27 +10,31 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from ..adapters import library_of
+from ..core.masks import palette
+from ..core.space import OutputSpace
+from ..core.trees import has_trees
 from ..data.tensors.collators import TensorRows
 from ..decisions import DECISIONS, THRESHOLD
 from ..energy_losses import ENERGY_LOSSES
+from ..nets.adapters import library_of
 from ..nets.cnn import CNNConfig
-from ..nets.fcn import FCNConfig
 from ..nets.image_features import reads_images
-from ..nets.recurrent import BiLSTMConfig
 from ..nets.text_pooling import PooledConfig, classifier_reads
-from ..nets.text_windows import reading_in_words
 from ..saving.export import saves_merged
-from ..spaces import MaskSpace, MultiLabelSpace, OutputSpace, PixelSpace, TagSequenceSpace
-from ..structures.masks import palette
-from ..structures.trees import has_trees
-from ..task_losses.labels import TASK_LOSSES
-from ..task_losses.tags import TAG_TASK_LOSSES
+from ..tasks.labels.space import MultiLabelSpace
+from ..tasks.labels.task_losses import TASK_LOSSES
+from ..tasks.labels.text_windows import reading_in_words
+from ..tasks.masks.fcn import FCNConfig
+from ..tasks.masks.pixels import PixelSpace
+from ..tasks.masks.report import class_ious
+from ..tasks.masks.space import MaskSpace
+from ..tasks.tags.recurrent import BiLSTMConfig
+from ..tasks.tags.space import TagSequenceSpace
+from ..tasks.tags.task_losses import TAG_TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY
 from ..training.loss_weights import WEIGHTS
 from ..training.verdict import Verdict, called_by, verdict_of
 from .card_origin import is_local, last_part
-from .class_masks import class_ious
 from .common import SHOWN
 from .model_card import model_card
 

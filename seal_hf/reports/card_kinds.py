@@ -11,22 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from ..decisions import (
-    FIXED,
-    THRESHOLD,
-    ClassMaskDecisions,
-    Decisions,
-    LabelDecisions,
-    MaskDecisions,
-    TagDecisions,
-)
-from ..spaces.tags import INDEPENDENT
-from .class_masks import CLASS_FIGURES
-from .masks import BASELINES as MASK_BASELINES
-from .masks import FIGURES as MASK_FIGURES
-from .multilabel import FIGURES, LINEAR_FIGURES
-from .tags import FIGURES as TAG_FIGURES
-from .trees import FIGURES as TREE_FIGURES
+from ..decisions import FIXED, THRESHOLD, ClassMaskDecisions, Decisions, LabelDecisions, MaskDecisions, TagDecisions
+from ..tasks.labels.report import FIGURES, LINEAR_FIGURES
+from ..tasks.masks.report import BASELINES as MASK_BASELINES
+from ..tasks.masks.report import CLASS_FIGURES
+from ..tasks.masks.report import FIGURES as MASK_FIGURES
+from ..tasks.tags.report import FIGURES as TAG_FIGURES
+from ..tasks.tags.space import INDEPENDENT
+from ..tasks.trees.report import FIGURES as TREE_FIGURES
 
 TEXT = """\
 from transformers import pipeline

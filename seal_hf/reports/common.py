@@ -10,11 +10,11 @@ from typing import Any
 
 from transformers import Trainer
 
-from ..adapters import library_of
+from ..nets.adapters import library_of
 from ..nets.text_pooling import PooledConfig
-from ..nets.text_windows import reading_in_words
 from ..saving.earlier_run import RESULTS
 from ..saving.export import saves_merged
+from ..tasks.labels.text_windows import reading_in_words
 from ..training.verdict import VERDICT, Score, store_verdict, verdict_of
 from ..utils.files import json_object
 from ..utils.messages import printable

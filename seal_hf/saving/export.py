@@ -15,11 +15,11 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import cached_file, logging
 
-from ..adapters import LIBRARIES, AdapterLibrary, LossAdapter, check_adapters, library_of
-from ..adapters.quantised import as_json, quantization_of
+from ..loss_net.loss_net import LOSS_NET_FOLDER, LossNet
+from ..nets.adapters import LIBRARIES, AdapterLibrary, LossAdapter, check_adapters, library_of
+from ..nets.adapters.quantised import as_json, quantization_of
 from ..nets.encoders import encoder_options, without_pooler
 from ..nets.text_pooling import PooledConfig
-from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet
 from ..utils.faults import writing
 from ..utils.files import json_object
 from .fold import folded

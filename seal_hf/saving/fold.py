@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from ..core.masks import log_odds
 from ..decisions import FOLDABLE, LabelDecisions, MaskDecisions
 from ..nets.image_features import blank_images, reads_images
-from ..structures.masks import log_odds
 from ..utils.modules import in_evaluation
 
 SEVERAL_CLASSES_ARE_NOT_FOLDED = (

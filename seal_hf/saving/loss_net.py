@@ -14,8 +14,8 @@ from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel
 from transformers.utils import logging
 
-from ..second_net.learner import Learner
-from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
+from ..loss_net.learner import Learner
+from ..loss_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
 from ..utils.faults import writing
 from ..utils.files import loading
 from ..utils.gate import check_origin

@@ -8,23 +8,23 @@ from typing import Any
 
 from transformers import SchedulerType
 
-from ..adapters import LIBRARIES
 from ..decisions.targets import F1_EXAMPLE, OF_RUNS
 from ..energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
 from ..extensions.cost_augmented import PARAMETERIZATIONS
-from ..implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
+from ..extensions.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
+from ..loss_net.energy_weight import SCHEDULES
+from ..nets.adapters import LIBRARIES
 from ..nets.encoders import ENCODER_MODES
 from ..saving.export import ADAPTER_EXPORTS
-from ..spaces import COSTS, SPARSE_FROM, TAG_SCORES
-from ..spaces.pixels import COHERENCE
-from ..task_losses.labels import TASK_LOSSES
-from ..task_losses.masks import MASK_TASK_LOSSES, PIXEL_LOSSES
-from ..task_losses.tags import TAG_TASK_LOSSES
+from ..tasks.labels.space import SPARSE_FROM
+from ..tasks.labels.task_losses import TASK_LOSSES
+from ..tasks.masks.pixels import COHERENCE, MASK_TASK_LOSSES, PIXEL_LOSSES
+from ..tasks.spaces import COSTS
+from ..tasks.tags.space import TAG_SCORES
+from ..tasks.tags.task_losses import TAG_TASK_LOSSES
 from ..utils.messages import brief
 from ..utils.options import check_value
-from .argument_checks import CROSS_ENTROPY as CROSS_ENTROPY
-from .argument_checks import check_coherence, check_hypergradient, check_weight
-from .energy_weight import SCHEDULES
+from .argument_checks import CROSS_ENTROPY, check_coherence, check_hypergradient, check_weight
 from .loss_weights import LossWeightArguments
 from .mask_arguments import MaskArguments
 from .run_arguments import GuardedArguments
@@ -84,7 +84,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             cross-entropy summed over labels, the authors' useful values lie between 0.002 and 10. Default: a rule
             chooses it as a share of the task loss's pull. The share starts at 0. An evaluation raises it, up to 0.5, if
             the energy pulls validation rows to their gold labels and the task loss no longer falls; it lowers it if the
-            energy pulls them away (`ruled_share` in training/energy_weight.py). Without evaluations it is 0.1. With
+            energy pulls them away (`ruled_share` in loss_net/energy_weight.py). Without evaluations it is 0.1. With
             rewards it is the whole pull on validation rows, as the last evaluation measured it. With `task_weight` 0,
             implicit gradients, mutual learning, or rewards without evaluations, λ1 is 1.0 by default.
         energy_weight_schedule (`str`, default `"constant"`): λ1 over the run: `constant`, `rise` from 0 or `fall` to
@@ -124,10 +124,10 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
     Parameters that control the task loss, with a loss-net or, under `energy_loss="ce"`, alone:
         task_loss (`str`, default `"cross_entropy"`): the task-net's own loss: `cross_entropy`, `focal`, `asymmetric`,
             `zlpr`, `label_correlation`, or `ranking` on `num_samples` label sets drawn from the task-net (equations:
-            task_losses/). The evaluation loss is the same; for `ranking`, which needs samples, it is cross-entropy. For
-            tag sequences: `cross_entropy`, `crf`, or `unique_roles`, cross-entropy and the unique-core-role constraint
-            (task_losses/tags.py). For masks: `cross_entropy`, or with a term of the whole mask `soft_iou`, `dice` or
-            `lovasz` (spaces/pixels.py).
+            `task_losses.py` of each task). The evaluation loss is the same; for `ranking`, which needs samples, it is
+            cross-entropy. For tag sequences: `cross_entropy`, `crf`, or `unique_roles`, cross-entropy and the
+            unique-core-role constraint. For masks: `cross_entropy`, or with a term of the whole mask `soft_iou`, `dice`
+            or `lovasz`.
         label_correlation_weight (`float`, default 1.0): weight of the pairs in `label_correlation`.
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
         head_learning_rate (`float`, optional): rate of a fresh classifier beside a pretrained encoder that is trained;
@@ -140,7 +140,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
 
     Parameters that control tag sequences:
         tag_score (`str`, default `"accuracy"`): s(ŷ, y) of `regression` and of the cost `f1`: soft `accuracy`, or
-            soft `span_f1` (spaces/soft_spans.py).
+            soft `span_f1` (tasks/tags/space.py).
         constrained_decoding (`bool`, default False): evaluate the likeliest sequence that the tags' scheme (BIO,
             BIOES) allows, by Viterbi's algorithm, instead of the likeliest tag at every position. In training ŷ and
             samples then also keep to the scheme.
@@ -161,7 +161,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             (InfNet+ §4.3: inference-network steps per energy step).
         batch_repeats (`int`, default 1): n_F, how often each accumulation window is repeated (the authors' inner loop).
 
-    Parameters that control implicit gradients (Shankar & Piratla; equations: implicit/hypergradient.py):
+    Parameters that control implicit gradients (Shankar & Piratla; equations: extensions/implicit/hypergradient.py):
         hypergradient (`str`, default `"none"`): how the loss-net learns what its energy does to the task-net: `none`,
             not at all; by the implicit function theorem, with the inverse Hessian of the task-net's loss as a `neumann`
             series or by conjugate gradient (`cg`); or through `unrolled` steps of gradient descent. The energy loss

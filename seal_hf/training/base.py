@@ -16,18 +16,19 @@ from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput, TrainOutput, default_compute_objective
 from transformers.utils import logging
 
+from ..core.space import SAMPLE_WEIGHT, OutputSpace
 from ..data.tensors.collators import TensorRows, collate_rows
 from ..data.tensors.length_order import longest_first, order_of, put_back
 from ..energy_losses import GOLD, OUTPUT
+from ..loss_net.energy_weight import ALIGNMENT, PULL
 from ..nets.feature_cache import FEATURES
 from ..nets.frozen_encoder import OUTPUTS, FrozenEncoder
 from ..saving.checkpoints import COMPLETE, step_of, without_tokens
 from ..saving.export import make_branch, tell_local_base
-from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
+from ..tasks.rewards.space import REWARD_CODES
 from ..utils.faults import fault_of, writing
 from ..utils.files import loading
 from ..utils.messages import brief
-from .alignment import ALIGNMENT, PULL
 from .carried import CarriedFigures
 from .checkpoints import Checkpoints
 from .checks import (

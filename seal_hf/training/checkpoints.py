@@ -19,8 +19,10 @@ from transformers.trainer import (
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging
 
-from ..adapters import library_of
 from ..energy_losses import ENERGY_LOSSES
+from ..loss_net.energy_weight import ALIGNMENT, PULL
+from ..loss_net.loss_net import LOSS_NET_FOLDER, LossNet
+from ..nets.adapters import library_of
 from ..saving.checkpoints import check_complete, checkpoint_to_resume, rotate, written_whole
 from ..saving.export import ADAPTER_FILES, remove_stale, save_nets, saves_merged
 from ..saving.fold import folded
@@ -42,9 +44,7 @@ from ..saving.states import (
     check_run_state,
     read_state,
 )
-from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet
 from ..utils.gate import check_origin
-from .alignment import ALIGNMENT, PULL
 from .carried import CarriedFigures
 from .launchers import check_resume
 from .run_record import own_defaults, record_of

@@ -15,15 +15,16 @@ from transformers import PreTrainedModel, TrainingArguments
 from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
-from ..adapters import LossAdapter, check_adapters, library_of
+from ..core.space import OutputSpace
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.images import ImageRows
-from ..implicit.checks import check_hypergradient
+from ..extensions.implicit.checks import check_hypergradient
+from ..loss_net.loss_net import LossNet
+from ..nets.adapters import LossAdapter, check_adapters, library_of
 from ..nets.encoders import MLPEncoder
 from ..nets.image_features import reads_images
 from ..saving.export import saves_merged
-from ..second_net.loss_net import LossNet
-from ..spaces import SPACES, OutputSpace
+from ..tasks.spaces import SPACES
 from ..utils.messages import closest, did_you_mean
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
 from .decisions import check_decoder

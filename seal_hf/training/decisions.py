@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch.nn.functional as F
+from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
-from ..adapters import library_of
+from ..core.hierarchy import hierarchy_of
+from ..core.sequences import IGNORED
+from ..core.space import OutputSpace
+from ..core.tag_schemes import given_types, scheme_of
+from ..core.trees import has_trees
 from ..data.tensors.collators import TensorRows
 from ..decisions import (
     DECISIONS,
@@ -26,20 +32,59 @@ from ..decisions import (
 )
 from ..decisions.seen_sets import SeenSets
 from ..decisions.targets import F1_EXAMPLE
-from ..metrics.by_batch import ThresholdScores
-from ..metrics.masks import mask_probabilities
-from ..metrics.multilabel import first_output, sigmoid
-from ..metrics.tags import Tags
+from ..nets.adapters import library_of
 from ..saving.export import ADAPTER_IS_NOT_FOLDED, saves_merged
 from ..saving.fold import SEVERAL_CLASSES_ARE_NOT_FOLDED, check_foldable
-from ..spaces import BinaryMaskSpace, MaskSpace, MultiLabelSpace, OutputSpace, TagSequenceSpace
-from ..spaces.tags import WITHIN_SCHEME
-from ..structures.hierarchy import hierarchy_of
-from ..structures.sequences import IGNORED
-from ..structures.tag_schemes import given_types, scheme_of
-from ..structures.trees import has_trees
-from .decoding import PredictionDecoder
+from ..tasks.labels.metrics import first_output, sigmoid
+from ..tasks.labels.metrics_by_batch import ThresholdScores
+from ..tasks.labels.space import MultiLabelSpace
+from ..tasks.masks.metrics import mask_probabilities
+from ..tasks.masks.space import BinaryMaskSpace, MaskSpace
+from ..tasks.tags.metrics import Tags
+from ..tasks.tags.space import WITHIN_SCHEME, TagSequenceSpace
 from .evaluation import are_too_many, give_by_batch, predicting
+
+# Evaluations that gather decoded structures in place of logits.
+
+
+class PredictionDecoder:
+    """A `preprocess_logits_for_metrics` that decodes by a trainer's space: tag ids (B, T), not logits.
+
+    Args:
+        trainer: its space and model are read at each call.
+        decoders: names of decoders; each gives an array. Default: the space's own, which gives a single array.
+    """
+
+    def __init__(self, trainer: Any, decoders: Sequence[str] | None = None):
+        self.trainer = trainer
+        self.decoders = decoders
+        self._positions: Tensor | None = None
+
+    def see(self, inputs: dict[str, Tensor]) -> None:
+        """Called before a batch is evaluated. If it lacks labels, its inputs tell which positions are decoded."""
+        if "labels" not in inputs:
+            trainer = self.trainer
+            self._positions = trainer.space.positions(trainer.model, trainer._prepare_inputs(inputs))
+
+    def __call__(self, logits: Tensor | tuple[Tensor, ...], labels: Tensor | None) -> Any:
+        logits = logits[0] if isinstance(logits, tuple) else logits
+        mask = self._positions if labels is None else self.trainer.space.gold(labels)[1]
+        if mask is not None and labels is None:  # unlike labels, it is not padded to the width of other processes
+            mask = F.pad(mask, (0, logits.shape[1] - mask.shape[1]))
+        space = self.trainer.space
+        if self.decoders is None:
+            return space.decode(logits, mask=mask)
+        return tuple(space.decided_by(name).decode(logits, mask=mask) for name in self.decoders)
+
+
+def check_undecoded(preprocess_logits_for_metrics: Callable | None) -> None:
+    """Raises ValueError if the user's `preprocess_logits_for_metrics` also wants the logits."""
+    if preprocess_logits_for_metrics is not None:
+        raise ValueError(
+            "`decode_predictions` is True, but `preprocess_logits_for_metrics` is given: both process the logits of an "
+            "evaluation. Leave one of them out."
+        )
+
 
 logger = logging.get_logger(__name__)
 

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core.gradient_descent import GradientBasedInference
+from ..core.space import OutputSpace
 from ..energy_losses import NCE, SAMPLES, Candidates, DeepValue, EnergyLoss, Margin, Ranking, RegressionS
-from ..inference.gradient_descent import GradientBasedInference
-from ..spaces import OutputSpace
 from ..utils.tensors import wide
 
 

@@ -21,12 +21,13 @@ from transformers import PreTrainedModel
 from transformers.trainer_utils import EvalLoopOutput
 from transformers.utils import ModelOutput
 
+from ..core.gradient_descent import GradientBasedInference
+from ..core.space import OutputSpace
 from ..data.tensors.crops import check_crop_size, crop_averaged
 from ..energy_losses import GOLD, OUTPUT
-from ..inference.gradient_descent import GradientBasedInference
-from ..models import SealModel
-from ..second_net.loss_net import LossNet, aligned
-from ..spaces import SPACES, OutputSpace
+from ..loss_net.loss_net import LossNet, aligned
+from ..saving.model import SealModel
+from ..tasks.spaces import SPACES
 from ..utils.modules import evaluating
 from ..utils.noise import stateless_noise
 from .base import StructuredTrainer, encoder_inputs

@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 from ..energy_losses import GOLD, OUTPUT, SAMPLES, Candidates, EnergyLoss
 from ..extensions import MicroBatch
-from ..models.task_nets import check_has_logits
+from ..loss_net.energy_weight import row_pulls
+from ..loss_net.learner import Learner
 from ..nets.encoders import task_features
 from ..nets.feature_cache import FEATURES
 from ..nets.frozen_encoder import OUTPUTS
 from ..nets.image_features import with_features
-from ..second_net.learner import Learner
+from ..nets.task_nets import check_has_logits
 from ..utils.modules import in_evaluation, keeping_statistics
 from ..utils.noise import stateless_noise
-from .alignment import row_pulls
 from .base import encoder_inputs
 from .meters import Meters
 

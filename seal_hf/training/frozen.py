@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..adapters import library_of
 from ..data.tensors.collators import TensorRows
+from ..nets.adapters import library_of
 from ..nets.feature_cache import with_cached_features
 from ..nets.frozen_encoder import FrozenEncoder
 from ..nets.heads import MEAN

@@ -11,10 +11,10 @@ from transformers import TrainerState, TrainingArguments
 from transformers.utils import logging
 
 from ..decisions.targets import F1_MACRO
-from ..metrics.multilabel import decided_and_gold
-from ..task_losses import TASK_LOSSES
+from ..loss_net.energy_weight import BLIND_SHARE
+from ..tasks.labels.metrics import decided_and_gold
+from ..tasks.labels.task_losses import TASK_LOSSES
 from ..utils.messages import few
-from .energy_weight import BLIND_SHARE
 
 logger = logging.get_logger(__name__)
 STILL_RISING = 0.02  # gain of the last evaluation, as a share of its figure

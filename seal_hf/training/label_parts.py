@@ -12,8 +12,8 @@ from datasets import Dataset
 from torch import Tensor
 from torch.utils.data import Subset
 
+from ..core.space import SAMPLE_WEIGHT, OutputSpace
 from ..data.tensors.collators import TensorRows
-from ..spaces import SAMPLE_WEIGHT, OutputSpace
 
 AT_ONCE = 1000  # rows
 

@@ -13,8 +13,8 @@ from accelerate.utils import DistributedType, DynamoBackend
 from torch import nn
 from transformers import TrainingArguments
 
-from ..adapters import library_of
 from ..energy_losses import ENERGY_LOSSES
+from ..nets.adapters import library_of
 from ..utils.compat import FSDP_ARGUMENT_IS_FSDP1
 from .arguments import SealTrainingArguments
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from ..core.space import OutputSpace
 from ..data.weight_files import weights_of
-from ..spaces import OutputSpace
 from .label_parts import label_parts
 
 RULES = ("balanced", "sqrt")

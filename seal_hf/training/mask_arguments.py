@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..spaces.pixels import COHERENCE
-from ..task_losses.masks import PIXEL_LOSSES
+from ..tasks.masks.pixels import COHERENCE, PIXEL_LOSSES
 
 
 @dataclass
 class MaskArguments:
     """The arguments that only masks read.
 
-    Parameters that control masks (spaces/pixels.py):
+    Parameters that control masks (tasks/masks/pixels.py):
         pixel_loss (`str`, default `"sum"`): cross-entropy over pixels: `sum`, as over labels, or `mean`. Choose λ1 anew
             when you change it.
         soft_iou_weight (`float`, default 1.0): weight of 1 - soft IoU in the task loss `soft_iou`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from accelerate import Accelerator
 from torch import nn
 
-from ..adapters.quantised import quantization_of
+from ..nets.adapters.quantised import quantization_of
 from .arguments import SealTrainingArguments
 from .launchers import SHARDED
 

@@ -7,12 +7,13 @@ from weakref import WeakMethod
 
 from transformers import PreTrainedModel
 
-from ..adapters import library_of
+from ..core.space import OutputSpace
+from ..core.task_losses import OwnBatchLoss, OwnTaskLoss
 from ..energy_losses import EnergyLoss
 from ..extensions import EXTENSIONS, Extension, Run
-from ..second_net.learner import Learner, reduces_sparse
-from ..spaces import SPACES, OutputSpace
-from ..task_losses.own import OwnBatchLoss, OwnTaskLoss
+from ..loss_net.learner import Learner, reduces_sparse
+from ..nets.adapters import library_of
+from ..tasks.spaces import SPACES
 from ..utils.compat import enable_gradient_checkpointing
 from ..utils.modules import hold_statistics
 from .arguments import SealTrainingArguments

@@ -7,11 +7,12 @@ from typing import Any
 from transformers import set_seed
 from transformers.utils import logging
 
-from ..energies import ENERGIES
-from ..models import KINDS, SealModel, kind_of
-from ..models.task_nets import check_is_pretrained_model, feature_size
-from ..second_net.loss_net import LossNet
-from ..spaces import OutputSpace
+from ..core.space import OutputSpace
+from ..loss_net.loss_net import LossNet
+from ..nets.task_nets import check_is_pretrained_model, feature_size
+from ..saving.model import SealModel
+from ..tasks.energies import ENERGIES
+from ..tasks.kinds import KINDS, kind_of
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
 
 logger = logging.get_logger(__name__)

@@ -20,8 +20,8 @@ def open_kind(flags: Flags, options: Namespace) -> OutputKind:
         OSError: the folder or repo does not exist.
         ValueError: another kind of model, or a flag for another kind of output.
     """
+    from ...core.trees import has_trees
     from ...saving.kinds import TAG_SEQUENCE, kind_of_model, saved_config
-    from ...structures.trees import has_trees
 
     hub = {} if options.revision is None else {"revision": options.revision}
     kind = kind_of_model(options.model, hub)

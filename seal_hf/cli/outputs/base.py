@@ -20,7 +20,7 @@ from ...saving.kinds import has_loss_net, saved_config
 from ...utils.messages import few
 
 if TYPE_CHECKING:
-    from ...models import SealModel
+    from ...saving.model import SealModel
 
 
 @dataclass

@@ -7,11 +7,11 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from ...core.masks import palette
 from ...data.inputs.base import Reader
 from ...decisions import ClassMaskDecisions
-from ...metrics import MaskCounts
-from ...reports.class_masks import iou_table
-from ...structures.masks import palette
+from ...tasks.masks.metrics import MaskCounts
+from ...tasks.masks.report import iou_table
 from .base import Evaluation, with_progress
 from .masks import MaskOutput
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...decisions import LabelDecisions, as_threshold
-from ...metrics.hierarchical import F1_HIERARCHICAL
-from ...metrics.multilabel import ranking_metrics
-from ...reports.by_batch import DecidedCounts
 from ...reports.common import results_table
-from ...reports.multilabel import PRINTED_LABELS
+from ...tasks.labels.hierarchical_metrics import F1_HIERARCHICAL
+from ...tasks.labels.metrics import ranking_metrics
+from ...tasks.labels.report import PRINTED_LABELS
+from ...tasks.labels.report_by_batch import DecidedCounts
 from .base import Evaluation, origin_of
 
 SHOWN = ("f1_example", "f1_micro", "f1_macro", "jaccard", "exact_match", "hamming_loss")  # for every decoder

@@ -15,6 +15,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from ...core.hierarchy import hierarchy_of
 from ...data.column_choice import LABELS, need_column, usual_labels
 from ...data.common import WRITE_ZERO, DataError
 from ...data.inputs.base import Chunk
@@ -25,10 +26,9 @@ from ...data.inputs.writers import Writer, table_writer
 from ...data.label_cells import MULTI_HOT, cell_writer, gold_labels, in_order
 from ...data.row_tables import Table, open_table
 from ...decisions import LabelDecisions, as_threshold
-from ...metrics.multilabel import row_blocks
-from ...models import SealForMultiLabel
 from ...saving.kinds import holds_image_classifier
-from ...structures.hierarchy import hierarchy_of
+from ...tasks.labels.metrics import row_blocks
+from ...tasks.labels.model import SealForMultiLabel
 from ...utils.messages import check_owner, few
 from .base import Evaluation, OutputKind, with_progress
 from .flags import BATCH_SIZE

@@ -19,16 +19,16 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from ...core.masks import IGNORE
 from ...data.inputs.base import Chunk, Reader
 from ...data.inputs.images import pictures_of
 from ...data.mask_values import MaskValues
 from ...decisions import MaskDecisions
-from ...metrics.masks import mask_ious, right_pixels
-from ...metrics.multilabel import DEFAULT_GRID
-from ...models import SealForSegmentation
-from ...models.batches import image_batches
 from ...reports.common import results_table
-from ...structures.masks import IGNORE
+from ...saving.batches import image_batches
+from ...tasks.labels.metrics import DEFAULT_GRID
+from ...tasks.masks.metrics import mask_ious, right_pixels
+from ...tasks.masks.model import SealForSegmentation
 from .base import Evaluation, OutputKind, origin_of, with_progress
 from .mask_files import check_mask_output, mask_writer
 

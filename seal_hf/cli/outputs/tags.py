@@ -25,22 +25,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from ...core.tag_schemes import given_types, scheme_of_model, spans
 from ...data.common import DataError
 from ...data.inputs.base import Chunk, Reader
 from ...data.inputs.words import Needs, Sentence, SentenceFile
 from ...data.inputs.writers import Rows, Writer, table_writer
 from ...data.tensors.vocabulary import Vocabulary
 from ...decisions import TagDecisions
-from ...metrics.tags import tag_metrics, tag_report
-from ...models import SealForTokenClassification
-from ...models.tagger import Tagged, Tagger
-from ...nets.recurrent import BiLSTMConfig
 from ...reports.common import results_table
-from ...reports.tags import tag_tables
-from ...spaces import TagSequenceSpace
-from ...structures.tag_schemes import given_types, scheme_of_model, spans
-from ...structures.tied_tags import tied_crf
-from ...task_losses.tags import CRFLoss
+from ...tasks.tags.chains import tied_crf
+from ...tasks.tags.metrics import tag_metrics, tag_report
+from ...tasks.tags.model import SealForTokenClassification
+from ...tasks.tags.recurrent import BiLSTMConfig
+from ...tasks.tags.report import tag_tables
+from ...tasks.tags.space import TagSequenceSpace
+from ...tasks.tags.tagger import Tagged, Tagger
+from ...tasks.tags.task_losses import CRFLoss
 from ...utils.files import whole_file
 from ...utils.messages import check_owner, for_eyes
 from .base import Evaluation, OutputKind, origin_of, with_progress

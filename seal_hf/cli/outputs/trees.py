@@ -8,7 +8,7 @@ input or its `line`, and
   field `pos` has XX;
 * `probabilities` and `energy`, if asked for, as for tags.
 
-An evaluation needs trees. Its figures are those of `metrics/trees.py`.
+An evaluation needs trees. Its figures are those of `tasks/trees/metrics.py`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ...data.inputs.trees import TreeSentences, holds_brackets
 from ...data.inputs.words import Sentence
 from ...data.inputs.writers import table_writer
 from ...data.trees import TREE_FILES
-from ...metrics.trees import label_report, tree_metrics
-from ...models.tagger import Tagged
-from ...reports.trees import tree_tables
+from ...tasks.tags.tagger import Tagged
+from ...tasks.trees.metrics import label_report, tree_metrics
+from ...tasks.trees.report import tree_tables
 from .base import OutputKind
 from .tags import Measures, TagOutput, line_writer
 

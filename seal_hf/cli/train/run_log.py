@@ -14,9 +14,9 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
-from ...models import SealModel
-from ...reports.figure_names import figure_names
-from ...second_net.loss_net import LOSS_NET_FOLDER
+from ...loss_net.loss_net import LOSS_NET_FOLDER
+from ...saving.model import SealModel
+from ...tasks.figure_names import figure_names
 from ...utils.messages import few, printable
 
 ENDLESS = 10**6  # epochs; a stream without a length has no number of them

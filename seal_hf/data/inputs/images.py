@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...structures.masks import IGNORE
+from ...core.masks import IGNORE
 from ..common import DataError
 from ..image_files import IMAGE_SUFFIXES, as_rgb, files_by_stem, mask_values, paired_files, pixels, size_of
 from ..mask_values import MaskValues

@@ -22,7 +22,7 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...structures.tag_schemes import convert, scheme_of, scheme_of_model
+from ...core.tag_schemes import convert, scheme_of, scheme_of_model
 from ...utils.messages import did_you_mean, few
 from ..columns import ColumnFile, bracket_tags, in_brackets, lines_of
 from ..common import DataError

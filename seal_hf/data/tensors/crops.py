@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...spaces.rewarded import REWARD_CODES
-from ...structures.masks import IGNORE
+from ...core.masks import IGNORE
+from ...tasks.rewards.space import REWARD_CODES
 from .collators import TensorRows
 from .images import load_image_processor
 

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...models.kinds import kind_of
+from ...loss_net.loss_net import LossNet
 from ...nets.feature_cache import FEATURES
 from ...nets.frozen_encoder import OUTPUTS
-from ...second_net.loss_net import LossNet
+from ...tasks.kinds import kind_of
 from ...training.base import encoder_inputs
 from ...training.launchers import SHARDED
 from ...utils.modules import in_evaluation

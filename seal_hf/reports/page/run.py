@@ -11,17 +11,16 @@ from markupsafe import Markup
 
 from ...saving.checkpoints import last_complete_checkpoint, step_of
 from ...saving.run_record import read_record
+from ...tasks.labels.page import label_sections
+from ...tasks.masks.page import class_mask_sections, mask_sections
+from ...tasks.rewards.page import reward_sections
+from ...tasks.tags.page import tag_sections
+from ...tasks.trees.page import tree_sections
 from ...training.verdict import Verdict, called_by
 from ...utils.files import json_object, whole_file
 from ..common import PAGE, REPORT, figure_rows, results_of
-from .class_masks import class_mask_sections
 from .curves import training_section
-from .labels import label_sections
-from .masks import mask_sections
 from .page import Page, Section, Table, render
-from .rewards import reward_sections
-from .tags import tag_sections
-from .trees import tree_sections
 from .tuning import tuning_parts
 
 # Key of `facts` in _report.json -> (those facts, the folder) -> sections.

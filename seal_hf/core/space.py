@@ -1,0 +1,365 @@
+"""The interface of every output space; see the package's docstring."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from copy import copy
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from .label_sets import LabelSets
+
+SAMPLE_WEIGHT = "sample_weight"  # the column with each row's weight in the task loss
+
+
+class LossTraits(Protocol):
+    """What a space needs to know about an energy loss before a run, see `EnergyLoss`."""
+
+    name: str
+    gold_mix: float
+    needs_gold: bool
+    reads_noise: bool
+    reads_gold: bool
+    reads_output: bool
+    has_partner: bool
+    reads_single_labels: bool
+
+    @property
+    def perturbs(self) -> bool: ...
+
+
+def ratio(part: Tensor, whole: Tensor) -> Tensor:
+    """part / whole for tensors of the same shape, 1 where both are 0."""
+    return torch.where(whole > 0, part / whole.clamp_min(torch.finfo(whole.dtype).tiny), torch.ones_like(whole))
+
+
+def drawable(p: Tensor) -> Tensor:
+    """Probabilities for `torch.rand(...) < p`: those below 2⁻²⁴ become 0.
+
+    In float32 `rand` gives multiples of 2⁻²⁴, including 0, so such entries would be drawn at the rate 2⁻²⁴, but their
+    log-probability would use their own p.
+    """
+    return F.threshold(p, 2**-24, 0.0)
+
+
+def mixed_odds(odds: Tensor, gold: Tensor, share: float) -> Tensor:
+    """The log-odds of (1 - m) σ(z) + m y*, m = `share` in (0, 1). Gold y* in {0, 1} has the shape of the odds z."""
+    sign = 2 * gold - 1
+    other = math.log1p(-share) + F.logsigmoid(-sign * odds)  # log-probability of what the gold is not
+    return sign * (torch.log(-torch.expm1(other)) - other)
+
+
+def mixed_logs(logs: Tensor, gold: Tensor, share: float) -> Tensor:
+    """The log-probabilities of (1 - m) p + m y*, m = `share` in (0, 1). Gold y* in {0, 1} has the shape of log p."""
+    own = logs + math.log1p(-share)
+    return torch.where(gold > 0, torch.logaddexp(own, torch.full_like(own, math.log(share))), own)
+
+
+def all_counted(y: Tensor, size: int) -> Tensor:
+    """`size` for each row of y: (B, 1) in float32."""
+    return torch.full((len(y), 1), float(size), device=y.device)
+
+
+def balanced_weights(counts: Tensor) -> Tensor:
+    """N / (C n_c) for n_c of N entries of class c, as in scikit-learn; 1 for a class without entries: (C,)."""
+    return torch.where(counts > 0, counts.sum() / (len(counts) * counts.clamp_min(1)), torch.ones(()))
+
+
+def repeated_bits(y: Tensor) -> Tensor:
+    """Which rows of y (B, S, n) in {0, 1} equal an earlier one of the same input: (B, S) bool.
+
+    Uses |a| + |b| - 2 a·b, which is 0 if two sets are equal: memory is B x S², without a B x S x S x n tensor.
+    """
+    size = y.sum(-1)
+    equal = size.unsqueeze(2) + size.unsqueeze(1) == 2 * y @ y.transpose(1, 2)
+    return equal.tril(-1).any(-1)
+
+
+class OutputSpace(ABC):
+    """Base class of output spaces. `mask` (B, ...) marks the positions that count; `None` means that all count.
+
+    Shapes, for B inputs, S candidates and K samples; `...` are the dimensions of one structure:
+
+    | output | labels | logits of the task-net | structure |
+    |---|---|---|---|
+    | label set | (B, L) | (B, L) | (L,) |
+    | tag sequence | (B, T) | (B, T, C) | (T, C) |
+    | mask of two classes | (B, H, W) | (B, 1 or 2, h, w), or log-odds (B, H, W) | (H, W) |
+    | mask of C classes | (B, H, W) | (B, C, h, w) | (C, H, W) |
+
+    Attributes:
+        name: Key in `SPACES`; stored in the loss-net's config.
+        problem_type: The `config.problem_type` of a task-net of this space; None if its head has none.
+        model_name: Name of the [`SealModel`] that builds both nets, for messages.
+        head: End of the class name of this space's task-nets; "": any name that ends like no other space's.
+        energy_program: The program that trains an energy network on its own.
+        structure_dims: Number of dimensions of one structure, without the batch: 1 for a label set, 2 for a tag
+            sequence.
+        label_dim: The dimension of a batch of logits and structures that runs over the labels; without meaning for
+            masks of two classes, which have none.
+        fills_box: True if every point of [0, 1]^n is a relaxed structure, so that gradient-based inference can move
+            each entry independently.
+        costs: The kinds of Δ that `cost` supports. `f1`, the default, and `l1`, which `differs` reads, are among them.
+        weights: The arguments with class weights that its task losses may take.
+        has_all_gold: True if every row of the data must have a gold structure.
+        dvn_gold_starts: Share of the rows of a deep value network whose adversarial inference starts from the gold, as
+            in the code of SEAL's authors.
+        unknown_labels: True if labels of a row may be unknown; None: not known yet, so that each call looks at the
+            values. `see` avoids that.
+        loss: The task-net's own loss, if it is an object: [`TaskLoss`], [`TagTaskLoss`] or a user's own.
+        sample_weight: (B,), the weights of one batch's rows in the task loss, see `of`.
+    """
+
+    name: str
+    problem_type: str | None
+    model_name = "SealModel"
+    head = ""
+    energy_program = "seal-hf train energy"
+    structure_dims: int
+    label_dim = -1
+    fills_box = False
+    costs: tuple[str, ...] = ("f1", "l1", "l1_mean")
+    weights: tuple[str, ...] = ()
+    has_all_gold = True
+    dvn_gold_starts = 0.0
+    propose: Callable[[int, torch.Generator], Tensor] | None = None
+    loss: Any = None
+    unknown_labels: bool | None = None
+    sample_weight: Tensor | None = None
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """The trainable parameters of the task-net that `relax` reads beside the logits, such as a CRF's."""
+        return []
+
+    @property
+    def samples_from_inputs(self) -> bool:
+        """True if `sample` needs the task-net's outputs at perturbed inputs, see `proposing`."""
+        return False
+
+    @classmethod
+    def for_model(cls, task_net: PreTrainedModel) -> OutputSpace:
+        """The space of this task-net's outputs, with default options."""
+        return cls()
+
+    @classmethod
+    def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> OutputSpace:
+        """The space of this task-net's outputs, with its options from [`SealTrainingArguments`]."""
+        return cls.for_model(task_net)
+
+    def decoding_options(self) -> dict[str, Any]:
+        """How evaluation decodes, as saved in a task-net's config. `for_model` reads it, so that predictions of the
+        saved net are decoded the same way."""
+        return {}
+
+    @abstractmethod
+    def check(self, logits: Tensor, labels: Tensor) -> None:
+        """Raise ValueError if the task-net's output cannot belong to this space. Looks at shapes only."""
+
+    def check_shape(self, shape: tuple[int, ...], num_labels: int, where: str) -> None:  # noqa: B027
+        """Raise ValueError if a row's labels, in the data set called `where`, cannot have this shape."""
+
+    def check_values(self, labels: Tensor, where: str) -> None:  # noqa: B027
+        """Raise ValueError if the labels of the data set called `where` are invalid in this space. It looks at values,
+        so call it at the start of a run."""
+
+    def see(self, labels: Tensor | None) -> None:  # noqa: B027
+        """Look at all labels of a data set before a run or an evaluation, so that no step has to. None: the labels
+        cannot be read, so any may occur."""
+
+    def check_weights(self, names: Iterable[str]) -> None:
+        """Raise ValueError for a weights argument that these outputs do not support."""
+        for name in names:
+            if name not in self.weights:
+                raise ValueError(f"`{name}` is set, but {self.name} outputs do not support it. Leave it out.")
+
+    def weigh(self, weights: dict[str, Tensor]) -> None:
+        """Set class weights of the task loss: argument -> weights. `pos_weight` and `label_weight` are (L,),
+        `class_weight` is (C,).
+
+        Raises:
+            ValueError: the task loss takes no class weights.
+        """
+        self.loss.weigh(weights)
+
+    def balance(self, labels: Iterable[Tensor]) -> Tensor:
+        """The `balanced` weight of each class, from the training rows' labels, given in parts. For spaces with
+        `weights`."""
+        raise NotImplementedError
+
+    def of(self, batch: dict[str, Tensor]) -> OutputSpace:
+        """The space with what it needs from this batch besides the labels; itself if it needs nothing."""
+        if SAMPLE_WEIGHT not in batch:
+            return self
+        space = copy(self)
+        space.sample_weight = batch[SAMPLE_WEIGHT]
+        return space
+
+    def holding(self, logits: Tensor, labels: Tensor, noise: Callable[[], torch.Generator]) -> OutputSpace:
+        """The space of one batch, whose candidates all hold the same draw of the task-net at unknown labels; itself if
+        no label is unknown. `noise` gives a generator that is used for nothing else."""
+        return self
+
+    def proposing(self, propose: Callable[[int, torch.Generator], Tensor]) -> OutputSpace:
+        """The space whose samples are decisions on other outputs of the task-net; for one that `samples_from_inputs`.
+
+        Args:
+            propose: (K, generator) -> logits at K perturbed copies of each input, (B, K, ...), without gradient.
+        """
+        space = copy(self)
+        space.propose = propose
+        return space
+
+    def best(self, gold: Tensor, samples: Tensor | None, mask: Tensor | None = None) -> Tensor:
+        """The gold, (B, ...); for rows without gold, the best of the samples instead."""
+        return gold
+
+    def is_sparse(self, num_labels: int) -> bool:
+        """True if candidates over `num_labels` labels are sparse."""
+        return False
+
+    def check_loss(self, loss: LossTraits, num_labels: int) -> None:
+        """Raise ValueError if this space does not support the energy loss."""
+        if loss.reads_single_labels:
+            raise ValueError(f"energy_loss={loss.name!r} is for label sets, not for {self.name} outputs. Use nce.")
+
+    def check_cost(self, kind: str) -> None:
+        """Raise ValueError if this space does not support this Δ."""
+        if kind not in self.costs:
+            raise ValueError(
+                f"`margin_cost` is {kind!r}; for {self.name} outputs it must be one of {', '.join(self.costs)}."
+            )
+
+    def shape(self, features: Tensor, num_labels: int) -> tuple[int, ...]:
+        """The shape (B, ...) of a batch of structures, given what the loss-net's `encode` returns; for spaces that fill
+        a box."""
+        raise TypeError(f"{self.name} structures do not fill a box: no inference can move their entries one by one.")
+
+    def has_gold(self, labels: Tensor) -> Tensor:
+        """Which rows have gold: (B,) bool."""
+        return labels.new_ones(len(labels), dtype=torch.bool)
+
+    @abstractmethod
+    def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Labels as in the data -> the gold as floats, (B, ...), and the mask of what counts, or None."""
+
+    def fit(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The task-net's logits, resized to the labels if their sizes may differ, as for masks. Differentiable."""
+        return logits
+
+    @abstractmethod
+    def relax(self, logits: Tensor) -> Tensor:
+        """Logits -> relaxed structure ŷ (B, ...), each entry in [0, 1], at least float32, differentiable."""
+
+    def logits(self, y: Tensor) -> Tensor:
+        """The inverse of `relax`, for code that reads logits (metrics, `decode`): log(y / (1 - y)), with y clipped to
+        [1e-6, 1 - 1e-6], in float32, so within ±13.8."""
+        return torch.logit(y.float(), eps=1e-6)
+
+    def output(self, logits: Tensor) -> Tensor | LabelSets:
+        """The relaxed output as a candidate, differentiable: (B, 1, ...)."""
+        return self.relax(logits).unsqueeze(1)
+
+    def candidate(self, y: Tensor) -> Tensor | LabelSets:
+        """One structure per input, (B, ...), as a candidate, (B, 1, ...)."""
+        return y.unsqueeze(1)
+
+    def join(self, parts: list[Any]) -> Tensor | LabelSets:
+        """All candidates side by side: (B, S, ...)."""
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+    def facts(self, output: Any) -> dict[str, Tensor]:
+        """Facts about a relaxed output to log: name -> tensor, whose mean is logged."""
+        return {}
+
+    @abstractmethod
+    def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor | LabelSets:
+        """K independent structures drawn from the task-net's distribution: (B, K, ...), without gradient."""
+
+    @abstractmethod
+    def perturb(self, logits: Tensor, num_samples: int, std: float, generator: torch.Generator) -> Tensor:
+        """K relaxed structures from logits with Gaussian noise of standard deviation `std`: (B, K, ...)."""
+
+    @torch.no_grad()
+    def flip(self, gold: Tensor, generator: torch.Generator) -> Tensor:
+        """The gold with entries flipped at a rate drawn uniformly from [0, 1/2] for each input: (B, 1, ...). For spaces
+        that fill a box."""
+        flips = torch.rand(gold.shape, device=gold.device, generator=generator) < self._flip_rate(gold, generator)
+        return (gold - flips.float()).abs().unsqueeze(1)
+
+    @staticmethod
+    def _flip_rate(gold: Tensor, generator: torch.Generator) -> Tensor:
+        return torch.rand(len(gold), *[1] * (gold.dim() - 1), device=gold.device, generator=generator) / 2
+
+    @abstractmethod
+    def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
+        """Logits of the distribution in which each entry is the gold's with probability `share`, else the
+        task-net's."""
+
+    @abstractmethod
+    def repeated(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Which hard candidates (B, S, ...) equal an earlier one of the same input: (B, S) bool."""
+
+    @abstractmethod
+    def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """log P(y | logits) under the task-net's own distribution, exact: (B, S), at most 0; -inf if it excludes y."""
+
+    def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None, *, normalized: bool = False) -> Tensor:
+        """log P(y | logits) of the distribution that `sample` draws from, finite: (B, S). Unless `normalized`, it is up
+        to a constant per input, which suffices for losses that compare candidates of one input."""
+        return self.log_prob(logits, y, mask)
+
+    def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Quality s(ŷ, y) of candidates `y_hat` (B, S, ...) against gold `y` (B, ...): (B, S), in [0, 1], 1 is best.
+        It is the agreement; a reward may take its place."""
+        return self.agreement(y_hat, y, "f1", mask)
+
+    def agreement(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
+        """Of the kind `f1`, soft F1 = 2 Σ min(ŷ, y) / (Σ ŷ + Σ y) (Gygli et al. 2017; SEAL, footnote 2), 1 for two
+        empty structures: (B, S). For y in {0, 1}, min(ŷ, y) = ŷ y."""
+        overlap, total = self.sums(y_hat, y, mask)
+        return ratio(2 * overlap, total)
+
+    def cost(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
+        """Cost Δ(ŷ, y) >= 0, differentiable in `y_hat`: (B, S). `kind` is one of `costs`: `l1` = Σ |ŷ - y| (InfNet+),
+        `l1_mean` = `l1` per label, tag or pixel that counts, any other = 1 - agreement of that kind (SPEN)."""
+        self.check_cost(kind)
+        if kind not in ("l1", "l1_mean"):
+            return 1 - self.agreement(y_hat, y, kind, mask)
+        overlap, total = self.sums(y_hat, y, mask)
+        distance = total - 2 * overlap  # |ŷ - y| = ŷ + y - 2 ŷ y for y in {0, 1}
+        distance = distance.sum(2) if distance.dim() > 2 else distance
+        return distance if kind == "l1" else distance / self.num_counted(y, mask).clamp_min(1)
+
+    @abstractmethod
+    def sums(self, y_hat: Tensor, y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """ŷ·y and Σ ŷ + Σ y over what counts, both (B, S), or for masks of several classes (B, S, C)."""
+
+    @abstractmethod
+    def num_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        """How many labels, tags or pixels of y (B, ...) count: (B, 1)."""
+
+    def differs(self, y: Tensor, gold: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Which structures of (B, S, ...) are not the gold (B, ...): (B, S) bool."""
+        return self.cost(y, gold, "l1", mask) > 0
+
+    @abstractmethod
+    def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The task-net's own loss: summed over the structure, averaged over the batch (λ1 is meaningful only with
+        that). A training step passes the generator of its noise, an evaluation passes none. Scalar."""
+
+    def positions(self, task_net: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor | None:
+        """The positions to decode when there are no labels, (B, ...), or None for all. `inputs`: the task-net's."""
+        return None
+
+    @abstractmethod
+    def decode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Hard decisions from logits, int64: 0 and 1 for label sets and masks (B, ...), which are 1 where the
+        probability is at least 0.5; ids for tags (B, T) and masks of several classes. `mask` (what counts) matters if
+        entries are decided together."""

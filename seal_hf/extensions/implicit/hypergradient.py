@@ -1,0 +1,352 @@
+"""Implicit gradients: the loss-net learns how its energy changes the task-net (Shankar & Piratla, *Implicit Training of
+Energy Model for Structured Prediction*).
+
+The task-net φ minimises the inner loss, which depends on the loss-net θ; the loss-net minimises the outer loss at that
+φ:
+
+    φ*(θ) = argmin_φ L_in(φ, θ),   L_in = λ2 task loss + λ1 E_θ(x, ŷ(φ)),        min_θ L_out(θ, φ*(θ))
+
+    dL_out/dθ = ∂_θ L_out - (∂_φ∂_θ L_in)ᵀ u,   u = (∂²_φφ L_in)⁻¹ ∂_φ L_out        (their Eq. 4: direct + implicit)
+
+(φ is the task-net and θ the energy, as in SEAL; their paper swaps the letters.)
+No matrix is built. One of the solvers of inverse.py finds u from products H v with the Hessian (`hessian_product`). The
+cross product is the θ-gradient of one number, the derivative of L_in along u ([`Line`]). So the whole hypergradient is
+the θ-gradient of a scalar,
+
+    surrogate(θ) = L_out(θ, φ) - ⟨∂_φ L_in(φ, θ), u⟩,   φ and u held fixed,
+
+and the machinery around `backward` (wrappers, accumulation, loss scaling) works with it unchanged. Unrolling T inner
+steps has the same form, with one such derivative per step, see `unroll`.
+
+Here φ is a dict of tensors by name, any subset of the task-net's parameters (task_function.py). A direction is one flat
+vector. A loss is a function of that dict; its author decides its cost: if φ is only the head, it can start from
+detached features. Nothing in this file reads a number to the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...utils.options import check_value
+from .inverse import Product, positive, solve_cg, solve_minimal_residual, solve_neumann
+
+Parameters = dict[str, Tensor]
+Loss = Callable[[Parameters], Tensor]  # φ -> scalar
+Reduce = Callable[[Tensor], Tensor]  # mean over the processes
+
+# method -> the options it reads
+METHODS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "neumann": ("terms", "product", "parameters", "scale", "damping"),
+    "cg": ("terms", "product", "parameters", "damping"),
+    "unrolled": ("terms", "product", "parameters", "scale"),
+}
+FINITE_DIFFERENCES = "finite_differences"
+UNROLLED_SCALE = 100.0  # the default `scale` of unrolled steps: their size is 1/100
+ENOUGH = 0.5  # a relative residual above this means that the system is barely solved
+PRODUCTS = ("double_backward", "forward_over_reverse", FINITE_DIFFERENCES)
+
+
+# --- parameters as vectors -------------------------------------------------------------------------------------------
+
+
+def detached(parameters: Parameters) -> Parameters:
+    """Copies in float32 as separate leaves, so that no operation on them affects the net."""
+    return {name: p.detach().float().requires_grad_() for name, p in parameters.items()}
+
+
+def flatten(tensors: Sequence[Tensor]) -> Tensor:
+    """One vector, float32."""
+    return torch.cat([t.detach().reshape(-1).float() for t in tensors])
+
+
+def unflatten(vector: Tensor, like: Parameters) -> Parameters:
+    """The inverse of `flatten`, with the names and shapes of `like`."""
+    parts = vector.split([p.numel() for p in like.values()])
+    return {name: part.view_as(p) for part, (name, p) in zip(parts, like.items(), strict=True)}
+
+
+def moved(parameters: Parameters, direction: Tensor, step: Tensor | float) -> Parameters:
+    """φ + step · direction, as new leaves."""
+    steps = unflatten(direction, parameters)
+    return detached({name: torch.add(p.detach(), steps[name] * step) for name, p in parameters.items()})
+
+
+def gradient(loss: Loss, parameters: Parameters) -> Tensor:
+    """∂ loss/∂φ, flat."""
+    grads = torch.autograd.grad(loss(parameters), list(parameters.values()), materialize_grads=True)
+    return flatten(grads)
+
+
+# --- products --------------------------------------------------------------------------------------------------------
+
+
+def hessian_product(inner: Loss, parameters: Parameters, product: str = "double_backward") -> Product:
+    """v -> ∂²L_in/∂φ² v, flat.
+
+    Args:
+        inner: L_in as a function of φ, the same at every call (no fresh dropout).
+        parameters: φ, leaves.
+        product: `double_backward` runs `inner` once, here, and keeps its graph; each product is one backward through
+            the gradient's graph. `forward_over_reverse` runs `inner` for every product and keeps nothing.
+            `finite_differences` needs no second derivative: [∇L_in(φ + εv) - ∇L_in(φ - εv)] / 2ε with ε from
+            `finite_step`, exact to about 1e-3 in float32 if both nets are smooth. No digit is correct in half
+            precision, or for a net with ReLUs, whose gradient jumps between the two points.
+    """
+    if product == "double_backward":
+        leaves = list(parameters.values())
+        grads = torch.autograd.grad(inner(parameters), leaves, create_graph=True, materialize_grads=True)
+
+        def apply(v: Tensor) -> Tensor:
+            vectors = list(unflatten(v, parameters).values())
+            slopes: Any = sum((g * w).sum() for g, w in zip(grads, vectors, strict=True))
+            if not slopes.requires_grad:  # L_in is linear in φ
+                return torch.zeros_like(v)
+            return flatten(torch.autograd.grad(slopes, leaves, retain_graph=True, materialize_grads=True))
+
+    elif product == "forward_over_reverse":
+
+        def apply(v: Tensor) -> Tensor:
+            found: Any = torch.func.jvp(torch.func.grad(inner), (parameters,), (unflatten(v, parameters),))
+            return flatten(list(found[1].values()))
+
+    else:
+
+        def apply(v: Tensor) -> Tensor:
+            step = finite_step(parameters, v)
+            ahead, behind = (gradient(inner, moved(parameters, v, sign * step)) for sign in (1, -1))
+            return (ahead - behind) / (2 * step)
+
+    return apply
+
+
+class Line:
+    """φ + t u: the derivative of a function f along u, from the values of f at `points`. Its gradient in θ, the other
+    parameters of f, is the cross product (∂_φ∂_θ f)ᵀ u.
+
+    With exact products there is one point, in which t = 0 is a leaf, and ⟨∂_φ f, u⟩ = d f(φ + t u)/dt keeps its graph.
+    With finite differences the points are φ ± εu, and [f(φ + εu) - f(φ - εu)] / 2ε needs only a first derivative in θ.
+    """
+
+    points: list[Parameters]
+
+    def __init__(self, parameters: Parameters, direction: Tensor, product: str = "double_backward"):
+        self.step = finite_step(parameters, direction) if product == FINITE_DIFFERENCES else None
+        if self.step is not None:
+            self.points = [moved(parameters, direction, sign * self.step) for sign in (1, -1)]
+        else:
+            self.t, steps = direction.new_zeros((), requires_grad=True), unflatten(direction, parameters)
+            self.points = [{name: p.detach() + self.t * steps[name] for name, p in parameters.items()}]
+
+    def slope(self, values: Sequence[Tensor]) -> Tensor:
+        """⟨∂_φ f, u⟩ from f at each of `points`; all scalars."""
+        if self.step is not None:
+            ahead, behind = values
+            return (ahead - behind) / (2 * self.step)
+        return torch.autograd.grad(values[0], self.t, create_graph=True, materialize_grads=True)[0]
+
+
+def cross_product(
+    inner: Loss,
+    parameters: Parameters,
+    direction: Tensor,
+    theta: Sequence[Tensor],
+    product: str = "double_backward",
+) -> list[Tensor]:
+    """(∂_φ∂_θ L_in)ᵀ direction, one tensor per tensor of `theta`; `inner` also depends on `theta`."""
+    line = Line(parameters, direction, product)
+    return _gradients(line.slope([inner(point) for point in line.points]), theta)
+
+
+def finite_step(parameters: Parameters, direction: Tensor) -> Tensor:
+    """ε of a central difference: it moves φ by 5e-3 (1 + ‖φ‖ / √n) in total, whatever the length of `direction`. The
+    cube root of float32's precision balances rounding and curvature."""
+    size = flatten(list(parameters.values())).square().mean().sqrt()
+    longest = direction.abs().max().clamp_min(torch.finfo(torch.float32).tiny)  # its square is 0
+    return 5e-3 * (1 + size) / (longest * (direction / longest).norm()).clamp_min(1e-36)
+
+
+# --- the hypergradient -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Adjoints:
+    """The points and directions that turn a direct gradient into a hypergradient: at each point, the derivative of L_in
+    along the direction, which is the adjoint u of the implicit methods.
+
+    Attributes:
+        outer_point: φ at which L_out is computed.
+        points: one φ per direction; for the implicit methods only `outer_point`.
+        directions: flat; minus the sum of ⟨∂_φ L_in(point, θ), direction⟩ completes the surrogate.
+        diagnostics: tensors: `residual` and `curvature` of the inverse (for `neumann` and `cg`).
+    """
+
+    outer_point: Parameters
+    points: list[Parameters] = field(default_factory=list)
+    directions: list[Tensor] = field(default_factory=list)
+    diagnostics: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass
+class Hypergradient:
+    """dL_out/dθ, direct and implicit.
+
+    Args:
+        method: `neumann`, `cg`, `unrolled`; or `none`: only the direct term.
+        terms: terms of the series, iterations of conjugate gradient, or unrolled inner steps. At the inner minimum, T
+            unrolled steps of size 1/c are T terms of the series with scale c (Lorraine et al. 2020, theorem 1).
+        scale: c, above half of the Hessian's largest eigenvalue; 1/c is the size of an unrolled step. None means for
+            `neumann` a c for each term, see [`solve_minimal_residual`], and for `unrolled` 100.
+        damping: δ >= 0, added to the Hessian's diagonal, for `neumann` and `cg`.
+        product: how products are computed, one of `PRODUCTS`.
+
+    Raises:
+        ValueError: an option is outside its range.
+    """
+
+    method: str = "neumann"
+    terms: int = 5
+    scale: float | None = None
+    damping: float = 0.0
+    product: str = "double_backward"
+
+    @classmethod
+    def from_arguments(cls, args: Any) -> Hypergradient:
+        """The method and options in [`SealTrainingArguments`]."""
+        names = ("terms", "scale", "damping", "product")
+        return cls(args.hypergradient, **{name: getattr(args, f"hypergradient_{name}") for name in names})
+
+    def __post_init__(self) -> None:
+        check_value("method", self.method, METHODS)
+        check_value("product", self.product, PRODUCTS)
+        if self.terms < 1 or not (self.scale is None or self.scale > 0) or not self.damping >= 0:
+            raise ValueError(
+                f"`terms` is {self.terms}, `scale` {self.scale}, `damping` {self.damping}; expected `terms` >= 1, "
+                "`scale` > 0 (or None) and `damping` >= 0."
+            )
+
+    def __call__(
+        self, inner: Loss, outer: Loss, parameters: Parameters, theta: Sequence[Tensor]
+    ) -> tuple[list[Tensor], dict[str, Tensor]]:
+        """The hypergradient of any two losses, one tensor per tensor of `theta`, and diagnostics: those of
+        [`Adjoints`], `cosine` between direct and full gradient, `direct_norm`, `full_norm` and `implicit_norm`.
+        `ImplicitGradients` gets the same from one forward; tests compare it with this readable version.
+
+        Args:
+            inner, outer: L_in and L_out as functions of φ; they also depend on `theta`.
+            parameters: φ; not changed.
+        """
+        adjoints = self.adjoints([inner], [outer], detached(parameters))
+        direct = _gradients(outer(adjoints.outer_point), theta)
+        implicit = [torch.zeros_like(t) for t in theta]
+        for point, direction in zip(adjoints.points, adjoints.directions, strict=True):
+            for total, part in zip(implicit, cross_product(inner, point, direction, theta, self.product), strict=True):
+                total.sub_(part)
+        return [d + i for d, i in zip(direct, implicit, strict=True)], adjoints.diagnostics | compare(direct, implicit)
+
+    def adjoints(
+        self, inners: Sequence[Loss], outers: Sequence[Loss], parameters: Parameters, reduce: Reduce = lambda v: v
+    ) -> Adjoints:
+        """The directions at the present θ.
+
+        Args:
+            inners, outers: the losses of each micro-batch of an accumulation window, which are averaged.
+            parameters: φ, leaves.
+            reduce: mean of a flat vector over the processes, so that all have the same directions.
+        """
+        if self.method == "none":
+            return Adjoints(parameters)
+        if self.method == "unrolled":
+            return self.unroll(inners, outers, parameters, reduce)
+        b = _mean([gradient(outer, parameters) for outer in outers], reduce)
+        product = self.mean_product(inners, parameters, reduce)
+        if self.method == "cg":
+            u, diagnostics = solve_cg(product, b, self.terms, self.damping)
+        elif self.scale is None:
+            u, diagnostics = solve_minimal_residual(product, b, self.terms, self.damping)
+        else:
+            u, diagnostics = solve_neumann(product, b, self.terms, self.scale, self.damping)
+        return Adjoints(parameters, [parameters], [u], diagnostics)
+
+    def unroll(
+        self, inners: Sequence[Loss], outers: Sequence[Loss], parameters: Parameters, reduce: Reduce = lambda v: v
+    ) -> Adjoints:
+        """Reverse-mode differentiation of T steps φ_{t+1} = φ_t - 1/c ∇L_in(φ_t), from φ_0 = `parameters` that do not
+        depend on θ, kept as T points instead of one graph:
+
+            p_T = ∂_φ L_out(φ_T),     p_t = p_{t+1} - 1/c H(φ_t) p_{t+1}
+            dL_out/dθ = ∂_θ L_out(φ_T) - 1/c Σ_t (∂_φ∂_θ L_in(φ_t))ᵀ p_{t+1}
+        """
+        points, scale = [parameters], self.scale or UNROLLED_SCALE
+        for _ in range(self.terms):
+            slope = _mean([gradient(inner, points[-1]) for inner in inners], reduce)
+            points.append(moved(points[-1], slope, -1 / scale))
+        end = points.pop()
+        adjoint = _mean([gradient(outer, end) for outer in outers], reduce)
+        directions = []
+        for i, point in enumerate(reversed(points)):
+            directions.append(adjoint / scale)
+            if i < len(points) - 1:  # the start needs no adjoint
+                adjoint = adjoint - self.mean_product(inners, point, reduce)(adjoint) / scale
+        return Adjoints(end, points, directions[::-1])
+
+    def mean_product(self, inners: Sequence[Loss], parameters: Parameters, reduce: Reduce) -> Product:
+        """v -> H v, H the mean over micro-batches and processes."""
+        products = [hessian_product(inner, parameters, self.product) for inner in inners]
+        return lambda v: _mean([product(v) for product in products], reduce)
+
+    def advice(self, residual: float, curvature: float) -> str | None:
+        """Advice if the inverse failed or is barely solved, which makes the implicit term wrong; None if all is well.
+        The arguments are the `diagnostics` as numbers."""
+        if self.method not in ("neumann", "cg") or (residual <= ENOUGH and curvature >= 0):
+            return None
+        if self.method == "neumann" and self.scale is not None and self.terms == 1:
+            return None  # u = b / c takes no product, so neither number is known
+        how = "is barely solved" if residual <= 1 else "failed"
+        what = f"The implicit gradient's inverse {how}: relative residual {residual:.3g} after {self.terms} terms."
+        fixed = self.method == "neumann" and self.scale is not None
+        damping = f"`hypergradient_damping` above {self.damping:g}"
+        if curvature != curvature or residual != residual:
+            remedy = f"`hypergradient_scale` far above {self.scale:g}" if fixed else damping
+            return f"{what} It is not finite: raise {remedy}."
+        if curvature < 0:
+            return (
+                f"{what} The inner loss curves downwards ({curvature:.3g}), so the task-net is not at its minimum: "
+                f"set `hypergradient_damping` above {self.damping - curvature:.3g}, or do more task-net "
+                "updates per loss-net update."
+            )
+        if fixed and residual > 1:
+            return (
+                f"{what} The Hessian reaches {curvature:.3g}: raise `hypergradient_scale` (now {self.scale:g}) to that."
+            )
+        if fixed:
+            return (
+                f"{what} Lower `hypergradient_scale` (now {self.scale:g}) towards the Hessian's {curvature:.3g}, or "
+                "leave it out, raise `hypergradient_terms`, or use hypergradient='cg'."
+            )
+        other = ", or use hypergradient='cg'" if self.method == "neumann" else ""
+        return f"{what} Raise {damping}, or `hypergradient_terms`{other}."
+
+
+def compare(direct: Sequence[Tensor], implicit: Sequence[Tensor]) -> dict[str, Tensor]:
+    """Diagnostics of the two terms: their norms, and the cosine between the direct gradient and the sum."""
+    d, i = flatten(direct), flatten(implicit)
+    full = d + i
+    norms = {"direct_norm": d.norm(), "implicit_norm": i.norm(), "full_norm": full.norm()}
+    return norms | {"cosine": torch.dot(d, full) / positive(d.norm() * full.norm())}
+
+
+def _mean(vectors: Sequence[Tensor], reduce: Reduce) -> Tensor:
+    return reduce(torch.stack(list(vectors)).mean(0) if len(vectors) > 1 else vectors[0])
+
+
+def _gradients(value: Tensor, theta: Sequence[Tensor]) -> list[Tensor]:
+    """∂ value/∂θ, zeros where it does not depend on it."""
+    if not value.requires_grad:
+        return [torch.zeros_like(t) for t in theta]
+    return list(torch.autograd.grad(value, list(theta), materialize_grads=True))

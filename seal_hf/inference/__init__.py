@@ -1,5 +1,0 @@
-"""From energies to decisions: gradient-based inference."""
-
-from .gradient_descent import GradientBasedInference
-
-__all__ = ["GradientBasedInference"]

@@ -1,0 +1,335 @@
+"""The comparison itself: for every method a search, then a run per seed; finished work is never repeated."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from transformers import set_seed
+from transformers.trainer_callback import PrinterCallback
+
+from ...cli.programs import message_of
+from ...cli.train.arguments import Arguments
+from ...cli.train.program import Prepared
+from ...cli.tuning.search import Goal, begun, check_optuna, search
+from ...data.contents import fingerprint
+from ...tasks.rewards.compare import RULES, decided_by_rules, rules_in
+from ...tasks.rewards.rows import make_reward
+from ...training.meters import EpochClock, NonFiniteLossError
+from ...utils.faults import AGAIN, DiskFullError, fault_of, writing
+from ...utils.files import locked
+from ...utils.options import check_value
+from .identity import EVERY_RUN, check_methods, claim_folder, files_in, texts
+from .kinds import Kind, Scored
+from .methods import CONSTANT, LINEAR, Methods, first_of, hold, space_of, with_requirements
+from .runs import AUC, LOST, METHOD, ROWS, Runs
+
+logger = logging.getLogger(__name__)
+
+FURTHER = 2  # seeds of finalists beside that of all trials
+PLACES = ("output_dir", "data_dir", "dataset")  # locations are not settings
+
+
+class Comparison:
+    """Methods on one data set, with equal trials, seeds and decoders.
+
+    Args:
+        runs: where the results are.
+        data: as the kind's program loads them, with a labelled test split.
+        base: recipe keys of the data set: sizes, batch, epochs, patience.
+        kind: the kind of output.
+        methods: name -> method; default: those of the kind that suit the data.
+        budget: trials of each method's search, >= 0; 0: no search, only its first values.
+        say: prints a line of progress.
+        flags: recipe keys from the user, over `base` and over a method's first values.
+        metric: one of `kind.metrics(data)`: the validation figure that chooses trials and epochs; default: the first.
+        finalists: number of a search's best trials that two more seeds repeat, from 1 (none) to `budget`: the best mean
+            of the three is chosen.
+        held: keys that are not searched but keep the values of `flags` or a method's first values, for example those of
+            a task-net that was searched without a loss-net.
+
+    Raises:
+        ValueError: no labelled test split; an impossible budget, number of finalists, metric or held key.
+    """
+
+    def __init__(
+        self,
+        runs: Runs,
+        data: Any,
+        base: Mapping[str, Any],
+        kind: Kind,
+        methods: Methods | None = None,
+        budget: int = 0,
+        say: Callable[[str], None] = print,
+        flags: Mapping[str, Any] | None = None,
+        metric: str | None = None,
+        finalists: int = 1,
+        held: Collection[str] = (),
+    ):
+        if not kind.is_labelled(data.test):
+            raise ValueError(
+                f"{data.name} has no test split with labels to compare methods on. Add one (a file or split of that "
+                "name)."
+            )
+        if budget < 0:
+            raise ValueError(f"`budget` is {budget}; it is a number of trials, at least 0.")
+        if not 1 <= finalists <= max(budget, 1):
+            raise ValueError(
+                f"`finalists` is {finalists}; so many of the best trials of a search are run by two more seeds, from 1 "
+                f"(none) to `budget`, which is {budget}."
+            )
+        if held and not budget:
+            raise ValueError(f"{', '.join(held)} cannot be held, as nothing is searched: `budget` is 0.")
+        metrics = kind.metrics(data)
+        if metric is not None:
+            check_value("metric", metric, metrics)
+        methods = kind.methods_for(data) if methods is None else methods
+        self.runs, self.data, self.base, self.kind = runs, data, base, kind
+        self.methods, self.budget, self.say = hold(held, methods) if held else methods, budget, say
+        self.flags, self.metric, self.finalists, self.held = flags or {}, metric or metrics[0], finalists, held
+        self.own_ranges = kind.own_ranges(data, {**base, **self.flags})
+        self.failed: dict[str, str] = {}  # methods of this run, and why
+
+    def run(self, names: Iterable[str], seeds: Iterable[int], write: Callable[[], Any] = lambda: None) -> None:
+        """Do all missing runs, seed by seed. `write` makes a table after each seed and on an interruption, so that a
+        table of few seeds comes early.
+
+        A run with a non-finite loss is recorded as lost, and methods that take its net are left out. A method that
+        fails otherwise is left out too, but the next call tries it again.
+
+        Raises:
+            ValueError: an unknown method, a seed below 0, impossible settings for a method, results of other settings
+                in the folder, or another process at work there; nothing was begun. At the end: names what failed.
+        """
+        names, seeds = with_requirements(list(names), self.methods), list(dict.fromkeys(seeds))
+        for name in names:
+            self.kind.check_method(name, self.methods[name], {**self.base, **self.flags})
+        with locked(self.runs.folder), writing(self.runs.folder, AGAIN):
+            self._rehearse(names, seeds)
+            claim_folder(self.runs, self._identity())
+            owners = {name: self.methods[name].search_of or name for name in names}
+            check_methods(self.runs, {name: (self._own(name), self._sought(name), owners[name]) for name in names})
+            progress, self.failed = self._progress(names, seeds), {}
+            try:
+                for seed in seeds:
+                    for name in names:
+                        if self.runs.load(name, seed) is None:
+                            self.say(f"{name}, seed {seed}: {self._attempt(name, seed)}  {progress(name, seed)}")
+                    write()
+            except BaseException:
+                write()
+                raise
+        if self.failed:
+            those = "; ".join(f"{name}: {error}" for name, error in self.failed.items())
+            raise ValueError(f"{those}. Started again, it tries these anew; all else is in {self.runs.folder}.")
+
+    def settings(self, name: str, seed: int, searched: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The recipe keys of a run, each over those before: the data set's, the method's first values, the user's
+        flags, the method's own, what every run has, those of the search, and the folders of the nets that it takes from
+        other methods."""
+        method = self.methods[name]
+        nets = {key: str(self._net(other, seed)) for key, other in method.takes.items()}
+        given = {**self.base, **first_of(method, self.own_ranges), **self.flags}
+        given = {key: value for key, value in given.items() if key in self.kind.programs[method.program].keys}
+        fixed = {**method.settings, **EVERY_RUN, "metric_for_best_model": self.metric}
+        return {**given, **fixed, **(searched or {}), **nets, "seed": seed}
+
+    def _progress(self, names: list[str], seeds: list[int]) -> Callable[[str, int], str]:
+        """(finished method, seed) -> the number of that run, and the time left, by the mean of a trial and a run."""
+        costs: dict[tuple[str, int], int] = {}
+        trials = self.budget + (FURTHER * self.finalists if self.finalists > 1 else 0)
+        for name, seed in ((name, seed) for seed in seeds for name in names if self.runs.load(name, seed) is None):
+            searched = self.runs.settings(name) is not None or any(name == other for other, _ in costs)
+            costs[name, seed] = 1 if searched or not self.methods[name].space else 1 + trials
+        start, total, done = time.monotonic(), sum(costs.values()), []
+
+        def progress(name: str, seed: int) -> str:
+            done.append(costs[name, seed])
+            minutes = (time.monotonic() - start) * (total / sum(done) - 1) / 60
+            return f"(run {len(done)} of {len(costs)}, about {minutes:.0f} min left)"
+
+        return progress
+
+    def _attempt(self, name: str, seed: int) -> str:
+        """Do and record one run; return its figures, or that it was lost, in words."""
+        *needed, _ = with_requirements([name], self.methods)
+        for other in (*needed, name):
+            if other in self.failed:
+                return f"left out, as {other} failed"
+            if LOST in (self.runs.load(other, seed) or {}):
+                return f"left out, as {other}, whose net it takes, was lost"
+        try:
+            figures = self._one(name, seed)
+        except NonFiniteLossError as error:
+            shutil.rmtree(self._net(name, seed), ignore_errors=True)
+            searched = (self.runs.settings(name) or {}).get("settings", {})
+            self.runs.save(name, seed, {"seed": seed, LOST: str(error), "searched": searched, METHOD: self._own(name)})
+            return f"lost: {error}"
+        except Exception as error:
+            fault = fault_of(error)
+            if isinstance(fault, DiskFullError):  # no other method could write its figures
+                raise
+            if message_of(error) is None:
+                logger.error("%s, seed %d, failed", name, seed, exc_info=True)
+            self.failed[name] = f"{type(error).__name__}: {error}" if fault is None else str(fault)
+            return f"failed: {fault or error}"
+        self.runs.save(name, seed, figures)
+        shown = self._tested[0]
+        return f"test {self.kind.figures.columns[shown]} {100 * figures[f'test_{shown}']:.2f}"
+
+    @property
+    def _tested(self) -> list[str]:
+        """The figures whose differences are tested."""
+        return self.kind.figures.tested_with(self.metric)
+
+    def _one(self, name: str, seed: int) -> dict[str, Any]:
+        """The figures of one run."""
+        return self._train(name, seed) | {METHOD: self._own(name)}
+
+    def _own(self, name: str) -> dict[str, str]:
+        """The settings that define a method; without a search, its first values too."""
+        method = self.methods[name]
+        own = {**({} if self.budget else method.first), **method.settings}
+        return texts({key: value for key, value in own.items() if key not in (*PLACES, *EVERY_RUN, "seed")})
+
+    def _train(self, name: str, seed: int) -> dict[str, Any]:
+        if self.methods[name].program == CONSTANT:
+            return self._figures(seed, {}, self.kind.constant(self.data))
+        if self.methods[name].program == RULES:
+            return self._figures(seed, {}, self._by_rules(name, seed))
+        if self.methods[name].program == LINEAR:
+            trainer = self._prepared(name, self.settings(name, seed), str(self._net(name, seed))).trainer
+            return self._figures(seed, {}, self.kind.linear(trainer, self.data))
+        self._train_nets(name, seed)
+        found = self._search(name, seed)
+        settings = self.settings(name, seed, found)
+        folder = self._net(name, seed)
+        shutil.rmtree(folder, ignore_errors=True)  # an interrupted run's
+        trainer, splits = self._prepared(name, settings, str(folder))
+        clock = EpochClock()
+        trainer.add_callback(clock)
+        trainer.train()
+        chosen = Goal(self.metric).best_evaluation(trainer)
+        figures = self._figures(seed, found, self.kind.score(trainer, splits, self.data))
+        for checkpoint in folder.glob("checkpoint-*"):
+            shutil.rmtree(checkpoint)
+        if any(name in other.takes.values() for other in self.methods.values()):
+            trainer.save_model()
+        auc = {AUC: chosen[AUC]} if AUC in chosen else {}  # with a loss-net, and samples to tell from gold
+        return figures | auc | {"epochs": trainer.state.epoch, **clock.metrics}
+
+    def _by_rules(self, name: str, seed: int) -> Scored:
+        """The figures of what rules decide by themselves."""
+        arguments = self._arguments(name, self.settings(name, seed), str(self._net(name, seed)))
+        reward, splits = make_reward(arguments, self.data), {"eval": self.data.validation, "test": self.data.test}
+        decided = {split: decided_by_rules(reward, self.data, rows) for split, rows in splits.items()}
+        return self.kind.scored(self.data, decided)
+
+    def _search(self, name: str, seed: int) -> dict[str, Any]:
+        """The best settings of a method, searched once with its first seed."""
+        if other := self.methods[name].search_of:
+            return self._search(other, seed)
+        space, found = space_of(self.methods[name], self.own_ranges), self.runs.settings(name)
+        if self.budget and space and found is None:
+            folder, sought = self.runs.work("search"), self._sought(name)
+            seed = begun(folder, name, sought).get("seed", seed)  # that of trials which are there
+            arguments = self._arguments(name, self.settings(name, seed), str(folder))
+            first = {key: value for key in space if (value := arguments.value(key)) is not None}
+            sought, seeds = {"seed": seed} | sought, range(seed, seed + 1 + FURTHER)
+            found = search(
+                *(partial(self._trial, name), space, [first], name, self.budget, folder, Goal(self.metric)),
+                *(self.say, sought, self.finalists, seeds),
+            )
+            self.runs.save_settings(name, found | sought)
+        return found["settings"] if found else {}
+
+    def _trial(self, name: str, searched: Mapping[str, Any], *, seed: int, folder: str) -> float:
+        """The value that a run with `seed` reaches."""
+        self._train_nets(name, seed)
+        trainer = self._prepared(name, self.settings(name, seed, searched), folder).trainer
+        trainer.train()
+        return Goal(self.metric).reached(trainer)
+
+    def _sought(self, name: str) -> dict[str, Any]:
+        """What identifies a search: the method, its search space, and its first values."""
+        method = self.methods[name]
+        return {
+            METHOD: self._own(name),
+            "space": texts(space_of(method, self.own_ranges)),
+            "first": texts(first_of(method, self.own_ranges)),
+        }
+
+    def _arguments(self, name: str, settings: Mapping[str, Any], folder: str) -> Arguments:
+        places = {"output_dir": folder, **self.kind.caches(settings, self.runs.work("features"))}
+        return self.kind.programs[self.methods[name].program].parse([], {**settings, **places})
+
+    def _prepared(self, name: str, settings: Mapping[str, Any], folder: str) -> Prepared:
+        arguments = self._arguments(name, settings, folder)
+        set_seed(arguments.training.seed)
+        rehearsed = Path(folder) == self._rehearsal  # which shows a program's notes on the data, the same for each run
+        with contextlib.nullcontext() if rehearsed else contextlib.redirect_stdout(io.StringIO()):
+            prepared = self.kind.programs[self.methods[name].program].make_trainer(self.data, arguments)
+        prepared.trainer.remove_callback(PrinterCallback)  # a line per run is enough
+        return prepared
+
+    @property
+    def _rehearsal(self) -> Path:
+        return self.runs.work("check")
+
+    def _net(self, name: str, seed: int) -> Path:
+        return self.runs.work(name, f"seed{seed}")
+
+    def _train_nets(self, name: str, seed: int) -> None:
+        """Train anew the nets that a method takes from others, if `work/` was deleted."""
+        for other in self.methods[name].takes.values():
+            if not (self._net(other, seed) / "model.safetensors").is_file():
+                self._one(other, seed)
+
+    def _identity(self) -> dict[str, Any]:
+        """The common settings of all results in the folder: data, settings, search and metric."""
+        sizes = {split: len(getattr(self.data, split)) for split in ("train", "validation", "test")}
+        base = {key: value for key, value in {**self.base, **self.flags}.items() if key not in PLACES}
+        base = {**self.kind.unsaid(self.data), **base}
+        first = {key for method in self.methods.values() for key in method.first}
+        return {
+            **self.kind.identity,
+            **{"data": self.data.name, "labels": len(self.data.label_names), **sizes, "budget": self.budget},
+            **{"finalists": self.finalists, "held": " ".join(sorted(self.held))},
+            **texts(base),
+            **rules_in(base),
+            **{"metric": self.metric, "flags": " ".join(sorted(first & self.flags.keys()))},  # over a method's first
+            "files": files_in(base),
+            "contents": fingerprint(self.data),
+        }
+
+    def _rehearse(self, names: list[str], seeds: list[int]) -> None:
+        """Raise errors early, before anything is written: check the seeds, Optuna and every method's settings, and make
+        one trainer of each program."""
+        if wrong := [seed for seed in seeds if seed < 0]:
+            raise ValueError(f"`seeds` has {wrong[0]}; a seed is a number, at least 0.")
+        if self.budget and any(self.methods[name].space and self.runs.settings(name) is None for name in names):
+            check_optuna()
+        folder, built = self._rehearsal, {CONSTANT, RULES}
+        for name in (name for name in names if any(self.runs.load(name, seed) is None for seed in seeds)):
+            method = self.methods[name]
+            if method.program == CONSTANT:
+                continue
+            settings = self.settings(name, seeds[0])
+            arguments = self._arguments(name, settings, str(folder))
+            if method.program == RULES:
+                make_reward(arguments, self.data)
+            if method.program not in built and not method.takes:  # such nets may not exist yet
+                self._prepared(name, settings, str(folder))
+                built.add(method.program)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _figures(self, seed: int, searched: Mapping[str, Any], scored: Scored) -> dict[str, Any]:
+        test_rows = {key: scored.rows[key].as_text() for key in self._tested}
+        return {"seed": seed, "searched": dict(searched), **scored.metrics, ROWS: test_rows}

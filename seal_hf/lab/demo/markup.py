@@ -1,0 +1,181 @@
+"""The answers of the page as HTML. Text from data is escaped: only `Html` is taken as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+from ...utils.messages import printable
+
+SMALL, MOST = 1e-3, 80  # shares below have two digits; characters of a cell in a table
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+
+class Bar(NamedTuple):
+    """A bar.
+
+    Attributes:
+        name: what it belongs to.
+        value: its length, in [0, 1].
+        chosen: True for what is decided.
+        mark: the threshold, in [0, 1]; None without one.
+    """
+
+    name: str
+    value: float
+    chosen: bool = False
+    mark: float | None = None
+
+
+class Alternative(NamedTuple):
+    """A structure with its energy.
+
+    Attributes:
+        what: names the structure.
+        share: a number in [0, 1] beside it, such as its probability.
+        energy: lower is better.
+        decided: True for the decided structure.
+    """
+
+    what: str
+    share: float
+    energy: float
+    decided: bool = False
+
+
+def fill(template: str, **values: object) -> Html:
+    """A template with its values, each escaped unless it is `Html`."""
+    return Html(template.format(**{name: escaped(value) for name, value in values.items()}))
+
+
+def joined(parts: Iterable[Html]) -> Html:
+    return Html("".join(parts))
+
+
+def answer(*parts: Html) -> Html:
+    """The parts of one answer."""
+    return fill('<div class="seal">{parts}</div>', parts=joined(parts))
+
+
+def note(text: str) -> Html:
+    return fill('<p class="note">{text}</p>', text=text)
+
+
+def chips(title: str, names: Sequence[str], nothing: str) -> Html:
+    """What is decided, by name."""
+    found = joined(fill('<span class="chip">{name}</span>', name=name) for name in names)
+    shown = found or fill('<span class="nothing">{nothing}</span>', nothing=nothing)
+    return fill('<p class="decided"><span class="title">{title}</span>{shown}</p>', title=title, shown=shown)
+
+
+def bars(title: str, rows: Iterable[Bar]) -> Html:
+    """Bars, one under the other."""
+    return fill('<h4>{title}</h4><ul class="bars">{rows}</ul>', title=title, rows=joined(map(_bar, rows)))
+
+
+def _bar(row: Bar) -> Html:
+    mark = fill('<span class="mark" style="left:{place}%"></span>', place=f"{100 * (row.mark or 0):.1f}")
+    return fill(
+        '<li class="{kind}"><span class="name" title="{name}">{name}</span><span class="track">'
+        '<span class="length" style="width:{width}%"></span>{mark}</span><span class="number">{number}</span></li>',
+        kind="chosen" if row.chosen else "other",
+        name=row.name,
+        width=f"{100 * row.value:.1f}",
+        mark=Html() if row.mark is None else mark,
+        number=f"{row.value:.3f}",
+    )
+
+
+def legend(rows: Iterable[tuple[str, str, float]]) -> Html:
+    """Classes with their colours, six hexadecimal digits, and their shares."""
+    one = '<li><span class="swatch" style="background:#{colour}"></span> {name} <span class="share">{share}</span></li>'
+    listed = (fill(one, name=name, colour=colour, share=percent(share)) for name, colour, share in rows)
+    return fill('<h4>Classes</h4><ul class="legend">{rows}</ul>', rows=joined(listed))
+
+
+def energies(rows: Sequence[Alternative], share: str, caption: str) -> Html:
+    """A table of energies, the lowest in bold; `share` is the heading of the numbers beside them."""
+    low, high = min(row.energy for row in rows), max(row.energy for row in rows)
+    return fill(
+        '<h4>Energies</h4><table class="energies"><caption>{caption}</caption><thead><tr><th></th><th>{share}</th>'
+        '<th colspan="2">energy</th></tr></thead><tbody>{rows}</tbody></table>',
+        caption=caption,
+        share=share,
+        rows=joined(_energy(row, low, high) for row in rows),
+    )
+
+
+def _energy(row: Alternative, low: float, high: float) -> Html:
+    return fill(
+        '<tr class="{kind}"><td>{what}{decided}</td><td class="number">{share}</td><td class="number">{energy}</td>'
+        '<td class="track"><span class="length" style="width:{width}%"></span></td></tr>',
+        kind="lowest" if row.energy == low else "other",
+        what=row.what,
+        decided=fill(' <span class="tag">decided</span>') if row.decided else "",
+        share=percent(row.share),
+        energy=f"{row.energy:.3f}".replace("-", "\u2212"),
+        width=f"{100 * (row.energy - low) / (high - low or 1):.1f}",
+    )
+
+
+def percent(share: float) -> str:
+    """A share in percent; small ones with two digits."""
+    return f"{100 * share:.1f} %" if share >= SMALL or not share else f"{100 * share:.2g} %"
+
+
+def marked(text: str, spans: Iterable[Mapping[str, Any]], colours: Mapping[str, int], focus: Any = None) -> Html:
+    """A text with its spans highlighted.
+
+    Args:
+        spans: `label`, `score`, `start` and `end`, in their order; they do not overlap.
+        colours: label -> hue in degrees.
+        focus: (start, end) of a part to underline, such as a predicate; None without one.
+    """
+    parts, last = [], 0
+    for span in spans:
+        parts.append(_focused(text, last, span["start"], focus))
+        parts.append(
+            fill(
+                '<mark style="--hue:{hue}" title="{label}: {score}">{text}<span class="label">{label}</span></mark>',
+                hue=colours[span["label"]],
+                label=span["label"],
+                score=f"{span['score']:.3f}",
+                text=_focused(text, span["start"], span["end"], focus),
+            )
+        )
+        last = span["end"]
+    parts.append(_focused(text, last, len(text), focus))
+    return fill('<p class="text">{parts}</p>', parts=joined(parts))
+
+
+def _focused(text: str, start: int, end: int, focus: Any) -> Html:
+    if focus is None or not start <= focus[0] < end:
+        return fill("{text}", text=text[start:end])
+    first, last = focus
+    before, inside, after = text[start:first], text[first:last], text[last:end]
+    return fill("{before}<u>{inside}</u>{after}", before=before, inside=inside, after=after)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Html:
+    """Rows of a file; long cells are cut."""
+    head = joined(fill("<th>{name}</th>", name=name) for name in headers)
+    body = joined(fill("<tr>{cells}</tr>", cells=joined(map(_cell, row))) for row in rows)
+    return fill(
+        '<div class="scroll" tabindex="0"><table class="rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>'
+        "</table></div>",
+        head=head,
+        body=body,
+    )
+
+
+def _cell(text: str) -> Html:
+    return fill("<td>{text}</td>", text=text if len(text) <= MOST else f"{text[: MOST - 1]}\u2026")
+
+
+def escaped(value: object) -> str:
+    """A value as the text of HTML, [`printable`]."""
+    return value if isinstance(value, Html) else escape(printable(value))

@@ -1,0 +1,1 @@
+"""Label sets: each input has any number of labels."""

@@ -1,0 +1,341 @@
+"""Label sets: SealForMultiLabel, and the small MLP task-net for feature data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import (
+    AutoModelForImageClassification,
+    AutoModelForSequenceClassification,
+    PreTrainedModel,
+)
+from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.utils import logging
+
+from ...core.hierarchy import Hierarchy, store_hierarchy
+from ...data import MultiLabelData, load_multilabel
+from ...data.table_sources import loaded
+from ...data.tensors.collators import TensorRows
+from ...data.tensors.images import ImageRows, load_image_processor
+from ...data.tensors.words import saved_tokenizer
+from ...decisions import LabelDecisions
+from ...nets.adapters import LIBRARIES
+from ...nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
+from ...nets.image_features import reads_images
+from ...saving.batches import check_one_kind, in_batches, text_rows
+from ...saving.labels import for_other_labels, hub_options, label_maps
+from ...saving.model import SealModel, set_bias
+from ...utils.gate import config_of, load_net, values_beside
+from ...utils.messages import check_owner, check_unread
+from .image_nets import check_images, fresh_cnn, is_of_images, reading
+from .metrics import sigmoid
+from .pooled_nets import OURS, load_classifier
+from .space import SPARSE_FROM, MultiLabelSpace
+from .text_windows import WindowedConfig, WindowedEncoder
+
+logger = logging.get_logger(__name__)
+
+DROPOUT = 0.5  # of fresh MLPs
+READING = ("pooling", "long_texts", "window_size")  # how a classifier of texts reads them
+NOUNS = {"features": "feature data", "text": "text", "images": "images"}
+OWNERS = {"text": "the MLP for features", "images": "small nets, trained from scratch"}
+
+
+class MLPForMultiLabel(MLPPreTrainedModel):
+    """The MLP task-net F(x) = G T_F(x): an MLP and a label table, with a bias only if `config.label_bias` (SEAL §4; the
+    authors' feedforward task-net)."""
+
+    def __init__(self, config: MLPConfig):
+        super().__init__(config)
+        self.encoder = MLPEncoder(config)
+        assert config.num_labels is not None
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels, bias=config.label_bias)
+        self.classifier.is_label_table = True  # type: ignore[assignment]  # a mark, not a tensor
+        self.post_init()
+
+    def forward(
+        self, features: Tensor, labels: Tensor | None = None, output_hidden_states: bool | None = None, **kwargs: Any
+    ) -> SequenceClassifierOutput:
+        """features (B, input_size) -> logits (B, L). With `labels` (B, L), also the loss: cross-entropy summed over
+        labels."""
+        outputs = self.encoder(features, output_hidden_states=output_hidden_states)
+        logits = self.classifier(outputs.last_hidden_state)
+        loss = MultiLabelSpace().task_loss(logits, labels) if labels is not None else None
+        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)
+
+
+AutoModelForSequenceClassification.register(MLPConfig, MLPForMultiLabel)
+
+
+class SealForMultiLabel(SealModel):
+    """A multi-label task-net of texts, features or images, with logits (B, L), and its loss-net. `from_pretrained` also
+    takes `pooling`, `long_texts` and `window_size`, see [`for_data`]."""
+
+    auto_class = AutoModelForSequenceClassification
+    space_class = MultiLabelSpace
+
+    @torch.no_grad()
+    def predict(
+        self,
+        texts: Sequence[Any] | None = None,
+        *,
+        decoder: str | float | None = None,
+        batch_size: int = 32,
+        **inputs: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Label sets, by the task-net without dropout.
+
+        Args:
+            texts: N raw texts, or N pairs if the net was trained on pairs; for a net of images N paths, PIL images or
+                uint8 arrays (H, W, 3); or
+            inputs: the task-net's inputs, such as `features` (N, D) or a tokenizer's output, all in one batch.
+            decoder: one of [`LabelDecisions`], or a threshold; default: the saved one, or else 0.5.
+            batch_size: raw texts or images per batch; texts are batched by length.
+
+        Returns:
+            Probabilities (N, L), float32, and decisions (N, L), int64, 0 or 1; for raw texts and images on the CPU.
+
+        Raises:
+            ValueError: there are neither texts nor inputs, the decoder is unknown, or the image processor does not fit
+                the net.
+            DataError: a file is missing, or not an image of 8 bits per channel.
+        """
+        decisions, net = LabelDecisions.from_config(self.config), self.task_net.eval()
+        check_one_kind("images" if reads_images(net) else "texts", texts, inputs)
+        if texts is None:
+            logits = net(**inputs).logits
+        else:
+            if reads_images(net):
+                check_images(texts)
+            logits = torch.empty(len(texts), len(self.config.id2label or ()))
+            for chosen, batch in self.batches(texts, batch_size):
+                with reading(net, batch):
+                    logits[chosen] = net(**batch).logits.float().cpu()
+        probabilities = sigmoid(logits.float().cpu().numpy())  # float64, as the decisions were fitted
+        decided = torch.from_numpy(decisions.decide(probabilities, decoder)).long()
+        return torch.from_numpy(probabilities).float().to(logits.device), decided.to(logits.device)
+
+    def batches(self, raw: Sequence[Any], batch_size: int) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
+        """Raw texts or images as batches of the task-net's inputs, on its device, each with the places of its rows;
+        arguments and errors as for `predict`."""
+        net = self.task_net
+        if not reads_images(net):
+            yield from in_batches(text_rows(raw, self.processor, self.config), batch_size, net.device)
+            return
+        rows: TensorRows = ImageRows.of(raw, self.processor)
+        for chosen, batch in in_batches(rows, batch_size, net.device):
+            yield chosen, {name: value.to(net.dtype) for name, value in batch.items()}
+
+    def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
+        if reads_images(self.task_net):
+            return load_image_processor(name, **hub)
+        if isinstance(self.task_net, MLPForMultiLabel):
+            raise ValueError(f"{name} holds an MLP, which reads features: pass features=, a tensor (rows, features).")
+        return saved_tokenizer(name, **hub)
+
+    @classmethod
+    def _auto_class_of(cls, name: str, hub: dict) -> Any:
+        return AutoModelForImageClassification if is_of_images(name, hub) else cls.auto_class
+
+    @classmethod
+    def _load_task_net(cls, name: str, kwargs: dict, hub: dict) -> tuple[PreTrainedModel, dict]:
+        """Texts are read as `pooling` and `long_texts` say."""
+        reading = {key: kwargs[key] for key in READING if kwargs.get(key) is not None}
+        kwargs = {key: value for key, value in kwargs.items() if key not in READING}
+        values = values_beside(name, "config.json", hub) or {}
+        if values.get("model_type") == MLPConfig.model_type or is_of_images(name, hub):
+            check_owner(reading, "texts", f"{name} reads something else")
+            return super()._load_task_net(name, kwargs, hub)
+        return load_classifier(cls.auto_class, name, kwargs, hub, **reading)
+
+    @classmethod
+    def _load_encoder(cls, task_net: PreTrainedModel, name: str, read: dict) -> PreTrainedModel:
+        """It reads windows if the task-net does."""
+        config = task_net.config
+        if _saved_config(name, read).get("model_type") in OURS:
+            return load_net(cls.auto_class, name, dtype=torch.float32, **read).base_model
+        encoder = super()._load_encoder(task_net, name, read)
+        return WindowedEncoder.around(encoder, config) if isinstance(config, WindowedConfig) else encoder
+
+    @classmethod
+    def from_task_net(
+        cls, task_net: PreTrainedModel, *, hierarchy: Hierarchy | None = None, **options: Any
+    ) -> SealForMultiLabel:
+        """As [`SealModel.from_task_net`], whose `options` these are.
+
+        Args:
+            hierarchy: of the labels, such as `data.hierarchy`; the config keeps it for decisions.
+        """
+        seal = super().from_task_net(task_net, **options)
+        if hierarchy is not None:
+            store_hierarchy(seal.config, hierarchy)
+        return seal
+
+    @classmethod
+    def for_data(
+        cls,
+        data: MultiLabelData | Any,
+        model_name_or_path: str | None = None,
+        *,
+        loss_net_encoder: str | None = None,
+        adapter: Any = None,
+        energy: str | None = None,
+        energy_options: dict[str, Any] | None = None,
+        global_size: int | None = None,
+        hidden_size: int | None = None,
+        num_layers: int | None = None,
+        dropout: float | None = None,
+        label_bias: bool | None = None,
+        pooling: str | None = None,
+        long_texts: str | None = None,
+        window_size: int | None = None,
+        **kwargs: Any,
+    ) -> SealForMultiLabel:
+        """Both nets for a data set of [`load_multilabel`].
+
+        Args:
+            data: has `kind` and `label_names`; for features `num_features` and `scaling`; `label_rates` if the output
+                layer has a bias; optionally `hierarchy`, which the config keeps for decisions. Or an argument of
+                [`load_multilabel`], which is then loaded.
+            model_name_or_path: for texts a Hugging Face encoder or classifier; for features a saved MLP, which keeps
+                its sizes and normalisation; for images a Hugging Face encoder or image classifier, default: a small
+                convolutional net.
+            loss_net_encoder, adapter: see [`from_pretrained`]; features, and the convolutional net, take `separate` or
+                `shared`, and no adapter.
+            energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
+            pooling: what the classifier of texts reads: the `first` token, by transformers' own classifier; the `last`
+                one, as decoders do; or the `mean` of all. Default: what the folder of a sentence encoder declares
+                (`1_Pooling/config.json`), or else transformers' own classifier. A saved task-net stays as it is.
+            long_texts: `cut` (default): the tokenizer cuts texts; `windows`: whole texts are read in windows, see
+                `tasks/labels/text_windows.py`, and what is read of a window is its mean by default.
+            window_size: tokens per window; default and maximum: the encoder's limit.
+            hidden_size: width of the MLPs, for feature data, default 400; of the convolutional net, default 128.
+            num_layers: layers of the MLPs; default 2.
+            dropout: of the MLPs, default 0.5; of the convolutional net, default 0.2.
+            label_bias: True if the MLP task-net has a bias, which starts at the labels' log-odds; default: True from
+                `SPARSE_FROM` labels on, where samples must hold few labels.
+
+        Raises:
+            ValueError: texts without `model_name_or_path`, or a net that reads another kind of data; adapters or
+                `kwargs` for a fresh MLP or convolutional net.
+        """
+        data = loaded(data, load_multilabel)
+        names = list(data.label_names)
+        labels = label_maps(names)
+        loss_net: dict[str, Any] = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
+        if model_name_or_path is not None:
+            own = {"hidden_size": hidden_size, "num_layers": num_layers, "label_bias": label_bias}
+            options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **labels}
+            if data.kind != "text":
+                of_texts = {"pooling": pooling, "long_texts": long_texts}
+                check_owner(of_texts, "texts", f"{data.name!r} is {NOUNS[data.kind]}")
+            _check_reads(data, model_name_or_path, kwargs)
+            if data.kind != "features":
+                check_owner({**own, "dropout": dropout}, OWNERS[data.kind], f"{data.name!r} is {NOUNS[data.kind]}")
+            if data.kind == "text":
+                options |= {"pooling": pooling, "long_texts": long_texts, "window_size": window_size}
+            options |= {"num_labels": len(names), "label_rates": data.label_rates}
+            options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs
+            seal = cls.from_pretrained(model_name_or_path, **options)
+            store_hierarchy(seal.config, getattr(data, "hierarchy", None))
+            if data.kind == "features":
+                _as_asked(seal, dropout, own)
+            return seal
+        if data.kind == "text":
+            raise ValueError(
+                f"`model_name_or_path` is missing: {data.name!r} is text and needs a Hugging Face encoder, "
+                "for example --model_name_or_path distilbert-base-uncased."
+            )
+        if adapter is not None or loss_net_encoder in LIBRARIES:
+            net = "MLP" if data.kind == "features" else "convolutional net"
+            raise ValueError(
+                f"`adapter` is {adapter!r} and `loss_net_encoder` {loss_net_encoder!r}, but {data.name!r} is "
+                f"{NOUNS[data.kind]}: its {net} has no pretrained base to adapt. Use loss_net_encoder='separate' or "
+                "'shared'."
+            )
+        check_unread(kwargs, "an MLP" if data.kind == "features" else "a convolutional net")
+        if data.kind == "images":
+            check_owner({"num_layers": num_layers, "label_bias": label_bias}, "an MLP", f"{data.name!r} is images")
+            cnn = fresh_cnn(labels, hidden_size, dropout)
+            store_hierarchy(cnn.config, getattr(data, "hierarchy", None))
+            set_bias(cnn.classifier.bias, data.label_rates)
+            return cls(cnn, cls._fresh_loss_net(cnn, None, loss_net_encoder, **loss_net))
+        config = MLPConfig(
+            input_size=data.num_features,
+            hidden_size=400 if hidden_size is None else hidden_size,
+            num_layers=2 if num_layers is None else num_layers,
+            dropout=DROPOUT if dropout is None else dropout,
+            label_bias=len(names) >= SPARSE_FROM if label_bias is None else label_bias,
+            problem_type=MultiLabelSpace.problem_type,
+            **labels,
+        )
+        store_hierarchy(config, getattr(data, "hierarchy", None))
+        task_net = MLPForMultiLabel(config)
+        if config.label_bias:
+            set_bias(task_net.classifier.bias, data.label_rates)
+        seal = cls(task_net, cls._fresh_loss_net(task_net, None, loss_net_encoder, **loss_net))
+        if data.scaling is not None:
+            for encoder in (task_net.encoder, seal.loss_net.encoder):
+                if isinstance(encoder, MLPEncoder):
+                    encoder.set_scaling(data.scaling)
+        return seal
+
+
+def _as_asked(seal: SealForMultiLabel, dropout: float | None, options: dict[str, Any]) -> None:
+    """Give saved MLPs another dropout, if one is requested; warn about other options that differ from theirs."""
+    for encoder in (seal.task_net.encoder, seal.loss_net.encoder) if dropout is not None else ():
+        if isinstance(encoder, MLPEncoder) and dropout is not None:
+            encoder.dropout.p = encoder.config.dropout = dropout
+    if dropout is not None and seal.loss_net.config.encoder_config is not None:
+        seal.loss_net.config.encoder_config = {**seal.loss_net.config.encoder_config, "dropout": dropout}
+    for name, asked in options.items():
+        found = getattr(seal.config, name)
+        if asked not in (None, found):
+            logger.warning(f"The saved task-net keeps its {name} {found}; {asked} is ignored.")
+
+
+def _check_reads(data: MultiLabelData, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
+    """Raises ValueError for a pretrained model that reads another kind of data."""
+    name, config = str(model_name_or_path), _saved_config(model_name_or_path, kwargs)
+    said = f"`model_name_or_path` is {name!r}"
+    if data.kind == "features":
+        _check_reads_features(data, model_name_or_path, kwargs)
+    elif config.get("model_type") == MLPConfig.model_type:
+        raise ValueError(
+            f"{said}, an MLP that reads {config['input_size']} features, but {data.name!r} is {NOUNS[data.kind]}. Give "
+            f"a Hugging Face encoder{' of images' if data.kind == 'images' else ''}."
+        )
+    elif is_of_images(name, hub_options(kwargs)) != (data.kind == "images"):
+        found = config.get("model_type") or "an adapter"
+        reads, example = ("texts", "facebook/dinov2-small") if data.kind == "images" else ("images", "a BERT")
+        raise ValueError(
+            f"{said}, a model of type {found!r} that reads {reads}, but {data.name!r} is {NOUNS[data.kind]}. Give a "
+            f"model that reads {'images' if reads == 'texts' else 'texts'}, such as {example}."
+        )
+
+
+def _saved_config(model_name_or_path: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return config_of(model_name_or_path, hub_options(kwargs))
+    except OSError:  # an adapter's folder; or none, which the loader reports
+        return {}
+
+
+def _check_reads_features(data: MultiLabelData, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
+    """Raises ValueError for a pretrained model whose config lacks `input_size`, such as one for texts, and for one with
+    another number of features."""
+    config = config_of(model_name_or_path, kwargs)
+    if "input_size" not in config:
+        raise ValueError(
+            f"`model_name_or_path` is {str(model_name_or_path)!r}, a model of type {config.get('model_type')!r}, but "
+            f"{data.name!r} is feature data, which it does not read. If you meant texts, name them with --dataset; "
+            "otherwise leave it out, and the task-net is an MLP."
+        )
+    if config["input_size"] != data.num_features:
+        raise ValueError(
+            f"`model_name_or_path` is {str(model_name_or_path)!r}, which reads {config['input_size']} features, but "
+            f"{data.name!r} has {data.num_features}. Use the data that it was trained on, or leave it out."
+        )

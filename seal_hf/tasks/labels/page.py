@@ -1,0 +1,358 @@
+"""The sections on label sets: decisions and calibration, labels and their pairs, errors.
+
+`label_facts` collects what they show at the end of a run. `label_sections` makes them of these facts and of
+`label_report.json`, whenever the page is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from markupsafe import Markup, escape
+from scipy.special import logit
+
+from ...data.common import PAIR
+from ...decisions import FIXED, THRESHOLD, LabelDecisions
+from ...decisions.decoders import rescaled
+from ...reports.common import LABEL_REPORT, SHOWN, results_of, row_origin
+from ...reports.page.energies import energies, has_energies
+from ...reports.page.page import MAX_ROWS, Number, Plot, Section, Table
+from ...reports.page.plots import lines, points
+from ...utils.files import json_object
+from .metrics import DEFAULT_GRID, NUM_BINS, Reliability, label_report, pair_counts, reliability
+
+# The section on errors of label sets: the wrong rows of which the net was most confident, with their energies.
+
+MOST_ERRORS = 20
+TEXT = 300  # characters of a row's text
+NAMES = 40  # labels of a set that the page lists
+LEAST = 1e-12  # probabilities are cut to [LEAST, 1 - LEAST] before their log-odds
+BLOCK = 1 << 21  # entries (row, label) at once, so that temporaries stay small
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The rows on which the page judges decisions: those of `test`, or of `eval` if `test` has no labels.
+
+    Attributes:
+        split: `test` or `eval`.
+        probabilities: (N, L) in [0, 1].
+        labels: (N, L), 0 or 1, or -1 or NaN for unknown.
+        decided: (N, L) bool.
+    """
+
+    split: str
+    probabilities: np.ndarray
+    labels: np.ndarray
+    decided: np.ndarray
+
+    @cached_property
+    def wrong(self) -> np.ndarray:
+        """The rows with a wrong decision on a known label, ascending."""
+        return np.flatnonzero((self.differences(slice(None)) != 0).any(1))
+
+    def differences(self, rows: Any) -> np.ndarray:
+        """(n, L) int8: 1 at labels that are decided and not gold, -1 at those that are gold and not decided; 0 if an
+        entry is right or unknown."""
+        labels = self.labels[rows]
+        return np.where(labels >= 0, self.decided[rows].astype(np.int8) - (labels > 0), 0)
+
+
+def row_facts(data: Any, split: str, rows: Iterable[int]) -> Iterator[dict[str, Any]]:
+    """Where each of these rows came from, and its texts, if it has any."""
+    dataset, name = (data.test, "test") if split == "test" else (data.validation, "validation")
+    texts = {column: dataset[column] for column in PAIR if column in dataset.column_names}
+    for row in rows:
+        yield {**row_origin(data, name, row), **{column: found[row] for column, found in texts.items()}}
+
+
+def confidence(judged: Judged, rows: np.ndarray) -> np.ndarray:
+    """log P(decided) - log P(gold) of these rows, (n,), by the net's probabilities p of independent labels: the sum of
+    ln(p / (1 - p)) over labels that are decided and not gold, less that over labels that are gold and not decided. Each
+    p is cut to [1e-12, 1 - 1e-12]. Unknown labels do not count."""
+    parts = []
+    for part in np.array_split(rows, 1 + len(rows) * judged.labels.shape[1] // BLOCK):
+        p = np.asarray(judged.probabilities[part], dtype=np.float64).clip(LEAST, 1 - LEAST)
+        parts.append((judged.differences(part) * logit(p)).sum(1))
+    return np.concatenate(parts)
+
+
+def error_facts(trainer: Any, data: Any, judged: Judged) -> dict[str, Any]:
+    """The wrong rows of which the net was most confident, as JSON. Called in the main process alone.
+
+    Args:
+        trainer: its `eval_dataset` and `test_dataset` are the rows of `data`.
+        data: from [`load_multilabel`].
+    """
+    scores = confidence(judged, judged.wrong)
+    places = np.argsort(-scores, kind="stable")[:MOST_ERRORS]
+    rows = judged.wrong[places].tolist()
+    known = judged.labels[rows] >= 0
+    sets = np.stack([judged.labels[rows] > 0, judged.decided[rows] & known], axis=1)  # (n, 2, L)
+    found: list[dict[str, Any]] = []
+    for score, pair, said in zip(scores[places].tolist(), sets, row_facts(data, judged.split, rows), strict=True):
+        texts = {name: _cut(said.pop(name)) for name in PAIR if name in said}
+        gold, decided = ([data.label_names[i] for i in np.flatnonzero(one)] for one in pair)
+        found.append({"from": said, **texts, "gold": gold, "decided": decided, "confidence": score})
+    if rows and has_energies(trainer):
+        batch = (trainer.test_dataset if judged.split == "test" else trainer.eval_dataset).batch(rows)
+        pairs = energies(trainer, batch, torch.from_numpy(sets).float())
+        for error, (of_gold, of_decided) in zip(found, pairs or [], strict=pairs is not None):
+            error |= {"energy_gold": of_gold, "energy_decided": of_decided}
+    return {"wrong": len(judged.wrong), "rows": found}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT else f"{text[:TEXT]}…"
+
+
+def errors_section(errors: Mapping[str, Any], split: str) -> Section:
+    """The section of the page.
+
+    Args:
+        errors: from `error_facts`.
+        split: its name for readers.
+    """
+    found = errors["rows"]
+    if not found:
+        return Section("Errors", [f"No row of {split} has a wrong label."])
+    columns = {"confidence": "confidence", "energy_gold": "E(gold)", "energy_decided": "E(decided)"}
+    rows = [
+        {name: _place(value) for name, value in error["from"].items() if name != "source"}
+        | {name: error[name] for name in PAIR if name in error}
+        | {name: _names(error, name) for name in ("gold", "decided")}
+        | {column: Number(error[name], f"{error[name]:.2f}") for name, column in columns.items() if name in error}
+        for error in found
+    ]
+    sources = " and ".join(dict.fromkeys(str(error["from"]["source"]) for error in found if "source" in error["from"]))
+    caption = (
+        f"{errors['wrong']:,} rows of {split} have a wrong label. These are the {len(rows)} of which the net was most "
+        "confident. Some may be mislabelled. Confidence is log P(decided) - log P(gold), in nats, by the net's "
+        "probabilities of independent labels. Labels in red are in one of the two sets only."
+    )
+    if "energy_gold" in found[0]:
+        lower = sum(error["energy_gold"] < error["energy_decided"] for error in found)
+        caption += (
+            f" A lower energy E is better: of these rows, the energy prefers gold in {lower}, and the decision in "
+            f"{len(found) - lower}."
+        )
+    if sources:
+        caption += f" The rows are those of {sources}."
+    return Section("Errors", [Table(rows, caption)])
+
+
+def _place(value: Any) -> Any:
+    """The number of a line or row, or an id, as a cell: numbers without a comma."""
+    return Number(value, str(value)) if isinstance(value, int) else str(value)
+
+
+def _names(error: Mapping[str, Any], which: str) -> Markup:
+    """The labels of a set, those first that the other set lacks, in red."""
+    own, other = error[which], set(error["decided" if which == "gold" else "gold"])
+    ordered = sorted(own, key=lambda name: name in other)
+    shown = [escape(name) if name in other else Markup('<b class="bad">{}</b>').format(name) for name in ordered]
+    more = [f"{len(shown) - NAMES:,} more"] if len(shown) > NAMES else []
+    return Markup(", ").join([*shown[:NAMES], *more]) if shown else Markup("<i>none</i>")
+
+
+MOST_PAIRS = 30  # in the table
+MOST_POINTS = 2000  # in the plot of pairs
+FEW_ENTRIES = 20  # a bin with fewer is not drawn
+
+
+# --- what a run finds out ---------------------------------------------------------------------------------------------
+
+
+def label_facts(
+    trainer: Any, data: Any, decisions: LabelDecisions, curve: np.ndarray, judged: Judged | None
+) -> dict[str, Any]:
+    """The facts of these sections, as JSON. Called in the main process alone.
+
+    Args:
+        trainer: its `eval_dataset` and `test_dataset` are the rows of `data`.
+        data: from [`load_multilabel`].
+        decisions: fitted on validation.
+        curve: (G,) example F1 of validation at each threshold of `DEFAULT_GRID`.
+        judged: None if the probabilities are too many to keep: only the facts on thresholds are found.
+    """
+    found: dict[str, Any] = {
+        "decoder": decisions.decoder,
+        "thresholds": {"grid": DEFAULT_GRID.tolist(), "f1": curve.tolist(), "tuned": decisions.threshold},
+    }
+    if judged is None:
+        return found
+    found |= {"split": judged.split, "rows": len(judged.labels)}
+    found["reliability"] = {"before": _bins(reliability(judged.probabilities, judged.labels))}
+    if decisions.calibration is not None:
+        scaled = rescaled(judged.probabilities, *decisions.calibration)
+        found["reliability"]["after"] = _bins(reliability(scaled, judged.labels))
+        found["calibration"] = dict(zip(("scale", "shift"), decisions.calibration, strict=True))
+    found["pairs"] = _pairs(judged, data.label_names)
+    found["errors"] = error_facts(trainer, data, judged)
+    if judged.split != "test":  # else it is in LABEL_REPORT
+        found["by_label"] = label_report(judged.decided, judged.labels, data.label_names)
+    return found
+
+
+def _bins(found: Reliability) -> dict[str, Any]:
+    columns = {name: column.tolist() for name, column in found._asdict().items()}
+    return columns | {"error": found.error}
+
+
+def _pairs(judged: Judged, names: Sequence[str]) -> dict[str, Any]:
+    """The pairs with the largest differences, and the points of the plot: pairs with equal counts are one point."""
+    counts = pair_counts(judged.decided, judged.labels)
+    differences = np.abs(counts.decided - counts.gold)
+    distinct = np.unique(np.stack([counts.gold, counts.decided], axis=1), axis=0)
+    largest = np.argsort(-distinct.max(1, initial=0), kind="stable")[:MOST_POINTS]
+    most = [
+        {
+            "labels": [names[counts.first[i]], names[counts.second[i]]],
+            "gold": int(counts.gold[i]),
+            "decided": int(counts.decided[i]),
+        }
+        for i in np.argsort(-differences, kind="stable")[:MOST_PAIRS]
+    ]
+    return {
+        **{"labels": len(counts.labels), "of": len(names), "pairs": len(counts.first)},
+        **{"gold": int(counts.gold.sum()), "decided": int(counts.decided.sum())},
+        **{"distinct": len(distinct), "points": distinct[np.sort(largest)].tolist(), "most": most},
+    }
+
+
+# --- what the page shows ----------------------------------------------------------------------------------------------
+
+
+def label_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
+    """The sections of the page.
+
+    Args:
+        facts: from `label_facts`.
+        folder: of the run; its `label_report.json` has the figures of the labels. Without it they are left out.
+    """
+    decisions = Section("Decisions", [_thresholds_plot(facts, results_of(folder))])
+    if "split" not in facts:
+        said = "The probabilities of all rows were too many to keep: nothing is shown of labels, pairs and errors."
+        decisions.parts.append(said)
+        return [decisions]
+    decisions.parts.append(_reliability_plot(facts))
+    split, by_label, file = SHOWN.get(facts["split"], facts["split"]), facts.get("by_label", {}), folder / LABEL_REPORT
+    if not by_label and file.is_file():
+        by_label = json_object(file, "Remove it, and train again to write it anew.")
+    labels = _labels_section(by_label, facts["pairs"], split)
+    labels.parts[:0] = filter(None, [facts.get("missed")])
+    return [decisions, labels, errors_section(facts["errors"], split)]
+
+
+def _thresholds_plot(facts: Mapping[str, Any], results: Mapping[str, float]) -> Plot:
+    """Example F1 of validation against the threshold."""
+    grid, f1, tuned = (facts["thresholds"][name] for name in ("grid", "f1", "tuned"))
+    at = dict(zip(grid, f1, strict=True))
+    marked = {f"tuned: {tuned:g}": tuned} | ({} if tuned == 0.5 else {"0.5": 0.5})
+    chosen = {FIXED: 0.5, THRESHOLD: tuned}.get(facts["decoder"])
+    series = {"one threshold": (grid, f1)}
+    caption = (
+        "Example F1 of validation rows if every label whose probability reaches the threshold is decided. The tuned "
+        f"threshold has {at[tuned]:.4f}, 0.5 has {at[0.5]:.4f}. A flat top means that the threshold hardly matters. A "
+        "top far from 0.5 means that 0.5 judges the scale of the probabilities, not the net."
+    )
+    if chosen is not None:
+        caption += f" The model saves the threshold {chosen:g}."
+    else:
+        caption += f" The model saves another decoder, {facts['decoder']}"
+        decided = results.get("eval_f1_example_decided")
+        if decided is not None:
+            series["the saved decisions"] = (grid, [decided] * len(grid))
+            caption += f", which has {decided:.4f} here"
+        caption += "."
+    drawn = lines(series, "threshold", "example F1", marked=marked)
+    rows = [{"threshold": threshold, "example F1": value} for threshold, value in at.items()]
+    return Plot(drawn, caption, Table(rows, marked=[n for n, t in enumerate(grid) if t in (tuned, 0.5)]))
+
+
+def _reliability_plot(facts: Mapping[str, Any]) -> Plot:
+    """Observed against predicted frequency, before and after calibration."""
+    names = {"before": "as predicted", "after": "calibrated"}
+    found = {names[when]: bins for when, bins in facts["reliability"].items()}
+    series, rows = {}, []
+    for name, bins in found.items():
+        each = list(zip(bins["entries"], bins["predicted"], bins["observed"], strict=True))
+        many = [(predicted, observed) for entries, predicted, observed in each if entries >= FEW_ENTRIES]
+        series[name] = [predicted for predicted, _ in many], [observed for _, observed in many]
+        for number, (entries, predicted, observed) in enumerate(each):
+            row = {"bin": f"{number / NUM_BINS:.1f} to {(number + 1) / NUM_BINS:.1f}", "probabilities": name}
+            rows.append(row | {"entries": entries, "mean probability": predicted, "gold": observed})
+    split = SHOWN.get(facts["split"], facts["split"])
+    errors = " and ".join(f"{bins['error']:.4f} {name}" for name, bins in found.items())
+    caption = (
+        f"How often a label is gold, against its probability: all entries (row, label) of {split}, in {NUM_BINS} bins "
+        f"of equal width. Bins with fewer than {FEW_ENTRIES} entries are only in the numbers. On the dotted line "
+        "probabilities are what they say; below it they are too high. The expected calibration error, the mean "
+        f"distance from that line over entries, is {errors}."
+    )
+    if scaling := facts.get("calibration"):
+        used = "uses" if facts["decoder"].startswith("calibrated") else "does not use"
+        caption += (
+            f" The calibration, fitted on validation, multiplies log-odds by {scaling['scale']:.3g} and adds "
+            f"{scaling['shift']:.3g}. The saved decoder {used} it."
+        )
+    drawn = lines(series, "mean probability", "share that is gold", diagonal=True)
+    return Plot(drawn, caption, Table(rows))
+
+
+def _labels_section(by_label: Mapping[str, Any], pairs: Mapping[str, Any], split: str) -> Section:
+    """F1 against support, the pairs, and the tables of both."""
+    columns = {"precision": "precision", "recall": "recall", "f1": "F1", "support": "rows"}
+    rows = [
+        {"label": name} | {column: figures[key] for key, column in columns.items()}
+        for name, figures in sorted(by_label.items(), key=lambda item: -item[1]["support"])
+    ]
+    seen = [row for row in rows if row["rows"]]
+    caption = (
+        f"F1 of each label on {split} against its support, the rows that have it. Frequent labels with a low "
+        "F1 cost the most. Those with few rows go up and down by chance. The numbers are in the table of labels."
+    )
+    if len(seen) < len(rows):
+        caption += f" {len(rows) - len(seen):,} labels that no row has are left out."
+    parts: list[Any] = []
+    if seen:
+        x, y = ([row[name] for row in seen] for name in ("rows", "F1"))
+        parts.append(Plot(points(x, y, "rows that have the label", "F1", logarithmic_x=max(x) > 10 * min(x)), caption))
+    if pairs["pairs"]:
+        parts.append(_pairs_plot(pairs, split))
+    if rows:
+        first = f" The first {MAX_ROWS:,} of {len(rows):,} are shown." if len(rows) > MAX_ROWS else ""
+        title = f"The labels on {split}, those with most rows first.{first} A click on a column's name sorts by it."
+        parts.append(Table(rows, title))
+    if pairs["pairs"]:
+        listed = [
+            {"label": one["labels"][0], "and": one["labels"][1]}
+            | {name: one[name] for name in ("gold", "decided")}
+            | {"difference": one["decided"] - one["gold"]}
+            for one in pairs["most"]
+        ]
+        parts.append(Table(listed, f"The {len(listed)} pairs of labels whose counts differ most on {split}."))
+    return Section("Labels", parts)
+
+
+def _pairs_plot(pairs: Mapping[str, Any], split: str) -> Plot:
+    """How often two labels are decided together, against how often they are gold together."""
+    among = f" among the {pairs['labels']:,} most frequent of {pairs['of']:,} labels" * (pairs["labels"] < pairs["of"])
+    caption = (
+        f"Pairs of labels: the rows of {split} whose decided set has both, against those whose gold set has both, for "
+        f"{pairs['pairs']:,} pairs{among} that occur in either. All pairs taken together are decided "
+        f"{pairs['decided']:,} times and gold {pairs['gold']:,} times. Above the dotted line two labels are joined too "
+        "often, below it too rarely."
+    )
+    if pairs["distinct"] > len(pairs["points"]):
+        caption += f" The {len(pairs['points']):,} points with the largest counts are drawn."
+    x, y = zip(*pairs["points"], strict=True)
+    drawn = points(x, y, "rows, gold", "rows, decided", counts=True)
+    rows = [{"gold": gold, "decided": decided} for gold, decided in pairs["points"]]
+    return Plot(drawn, caption, Table(rows, "Pairs with equal counts are one point."))

@@ -1,0 +1,325 @@
+"""Multi-label classification with an energy network as a loss function."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
+from ...cli.train.images import image_rows_of, processor_of
+from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
+from ...cli.train.texts import MAX_LENGTH, check_read_as, say_what_is_longer, text_rows_of
+from ...cli.tuning.ranges import DROPOUT_RANGE, FINE_TUNED, RATE, Space
+from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
+from ...data.common import check_labels_differ
+from ...data.tensors.collators import TensorRows
+from ...data.tensors.images import AUGMENTATIONS
+from ...data.tensors.words import load_tokenizer
+from ...loss_net.loss_net import LossNet
+from ...nets.adapters import METHODS, QUANTIZATIONS
+from ...nets.heads import FIRST, POOLINGS
+from ...nets.text_pooling import classifier_reads
+from ...saving import take_loss_net
+from ...trainer import SealTrainer
+from ...training.arguments import CROSS_ENTROPY, SealTrainingArguments
+from ...training.checks import check_was_trained
+from ...training.frozen import FEATURE_FOLDER
+from ...training.run_record import OF_THE_TRAINER, own_defaults
+from ...utils.messages import check_owner
+from ...utils.options import check_value
+from ..energies import energies_of
+from .hierarchical_metrics import HierarchicalComputeMetrics
+from .image_nets import DROPOUT as CNN_DROPOUT
+from .image_nets import is_of_images
+from .linear import fit_baseline, fit_head, why_no_baseline
+from .metrics import multilabel_compute_metrics
+from .model import DROPOUT, NOUNS, SealForMultiLabel
+from .report import close_multilabel
+
+
+@dataclass
+class ModelArguments(OriginArguments):
+    """The two nets."""
+
+    model_name_or_path: str | None = field(
+        default=None, metadata={"help": "Encoder or classifier, for texts and images; default for images: a small CNN."}
+    )
+    adapter: str | None = field(default=None, metadata={"help": f"Train only an adapter: {', '.join(METHODS)}."})
+    adapter_rank: int | None = field(default=None, metadata={"help": "Rank of a LoRA, width of a bottleneck."})
+    adapter_targets: str | None = field(default=None, metadata={"help": "Modules of a LoRA: a name or all-linear."})
+    quantization: str | None = field(
+        default=None, metadata={"help": f"Base of the adapter in: {', '.join(QUANTIZATIONS)}."}
+    )
+    pooling: str | None = field(
+        default=None,
+        metadata={
+            "help": f"What the classifier reads of a text's tokens: {', '.join(POOLINGS)}; default: what "
+            "the encoder's 1_Pooling/config.json says, or else what its classifier in transformers reads."
+        },
+    )
+    max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: 128."})
+    long_texts: str | None = field(
+        default=None,
+        metadata={"help": "Texts longer than --max_length: cut (default), or read whole in windows of that length."},
+    )
+    loss_net_pooling: str | None = field(
+        default=None,
+        metadata={"help": f"Of a loss-net for texts: {', '.join(POOLINGS)}; default: mean or as the head."},
+    )
+    image_size: int | None = field(
+        default=None, metadata={"help": "Images: resize to this square; default: as the model's image processor says."}
+    )
+    augmentation: str | None = field(
+        default=None, metadata={"help": f"Of training images: {', '.join(AUGMENTATIONS)}; default: flip_crop."}
+    )
+    hidden_size: int | None = field(
+        default=None, metadata={"help": "Width of the MLPs, for features; default: 400, of a CNN 128, or as saved."}
+    )
+    num_layers: int | None = field(default=None, metadata={"help": "Layers of the MLPs; default: 2, or as saved."})
+    dropout: float | None = field(
+        default=None, metadata={"help": "Dropout of the MLPs; default: 0.5, of a CNN 0.2, or as saved."}
+    )
+    energy: str = field(
+        default="multilabel", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('multi_label'))}."}
+    )
+    global_size: int = field(default=200, metadata={"help": "Width of the loss-net's global term; 0: none."})
+    loss_net_path: str | None = field(
+        default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
+    )
+
+
+@dataclass
+class LabelRunArguments(RunArguments):
+    """When a run stops, whether its settings are searched, what is fitted beside, and what is written at its end."""
+
+    linear: bool | None = field(
+        default=None,
+        metadata={
+            "help": "A logistic regression on frozen features: true fits and saves only it; false fits none; default: "
+            "one beside, for comparison, if it takes less than a tenth of the training."
+        },
+    )
+
+
+ARGUMENTS = (DataArguments, ModelArguments, LabelRunArguments, SealTrainingArguments)
+NETS = "adapter adapter_rank adapter_targets quantization energy global_size hidden_size num_layers dropout".split()
+CUTS = ("relaxed_mass", "relaxed_width")  # of outputs with many labels
+IMAGE_FLAGS = ("image_size", "augmentation")
+FIRST_TOKEN = (
+    "The classifier reads the first token. Of a frozen encoder the mean of all tokens often says more: --pooling mean "
+    "reads it, --pooling first leaves this line out."
+)
+OF_TRAININGS = [*NETS, *"loss_net_pooling loss_net_path augmentation patience tune resume_from_checkpoint".split()]
+READ_ALONE = set("seed data_seed bf16 fp16 sparse_labels_from loss energy_loss".split())  # by --linear true too
+NO_BASELINE = "No logistic regression is fitted beside: {}."
+SMALL_NETS = {"features": DROPOUT, "images": CNN_DROPOUT}  # kind of data -> dropout of the net without a pretrained one
+
+
+def kind(data: Namespace | DataArguments, nets: Any) -> str:
+    """`features`, `text` or `images`. What a Hub id holds is judged by the model."""
+    asked = ("label_column", "label_columns", "sample_weight")
+    columns = {name: getattr(data, name, None) for name in asked}
+    found = kind_of(data.dataset, data.data_dir, data.text_column, data.image_column, **columns)
+    name, revision = nets.model_name_or_path, getattr(nets, "revision", None)
+    if found == "text" and data.text_column is None and name is not None and is_hub_id(data):
+        return "images" if is_of_images(name, {} if revision is None else {"revision": revision}) else found
+    return found
+
+
+def is_hub_id(data: Namespace | DataArguments) -> bool:
+    """True if the data is neither embedded nor on disk."""
+    return data.dataset is not None and "/" in data.dataset and not Path(data.dataset).exists()
+
+
+def kind_of_run(arguments: Arguments) -> str:
+    """As [`kind`], of parsed arguments."""
+    return kind(arguments.data, arguments.nets)
+
+
+def recipe(given: Namespace) -> str:
+    """The packaged recipe for features, for texts, also with a frozen encoder, or for images, by a small CNN or a
+    pretrained model."""
+    found = kind(given, given)
+    if found == "text" and given.freeze_encoder:
+        return "text_frozen"
+    return "images_pretrained" if found == "images" and given.model_name_or_path is not None else found
+
+
+def settle(arguments: Arguments) -> None:
+    """Set the dropout of a fresh net, and let the trials of a search share the features of a frozen encoder."""
+    nets, training = arguments.nets, arguments.training
+    if getattr(arguments.run, "linear", None):
+        settle_linear(arguments)
+    if training.freeze_encoder and training.loss_net_feature_cache is None:
+        training.loss_net_feature_cache = str(Path(training.output_dir, FEATURE_FOLDER))
+    if (own := SMALL_NETS.get(kind_of_run(arguments))) and nets.model_name_or_path is None and nets.dropout is None:
+        nets.dropout = own
+    if nets.loss_net_pooling is not None:
+        check_value("loss_net_pooling", nets.loss_net_pooling, POOLINGS)
+    if nets.pooling is not None:
+        check_value("pooling", nets.pooling, POOLINGS)
+    if nets.augmentation is not None:
+        check_value("augmentation", nets.augmentation, AUGMENTATIONS)
+
+
+def settle_linear(arguments: Arguments) -> None:
+    """`--linear true`: the net has no other trained layer. Raises ValueError for flags of a training."""
+    nets, training = arguments.nets, arguments.training
+    of_trainings = {*OF_THE_TRAINER, *own_defaults(training), *OF_TRAININGS} - READ_ALONE
+    if unread := sorted(arguments.given & of_trainings):
+        raise ValueError(
+            f"`{unread[0]}` is given, but --linear true trains no net: it fits a logistic regression on frozen "
+            "features. Leave one of them out."
+        )
+    if arguments.given & {"loss", "energy_loss"} and (loss := training.energy_loss) != CROSS_ENTROPY:
+        raise ValueError(f"--loss is {loss!r}, but --linear true has no loss-net. Leave one of them out.")
+    training.energy_loss, training.freeze_encoder = CROSS_ENTROPY, False
+    if nets.model_name_or_path is None:
+        if kind_of_run(arguments) == "images":
+            raise ValueError(
+                "--linear true reads the features of a pretrained model. Name one by --model_name_or_path, such as "
+                "facebook/dinov2-small."
+            )
+        nets.num_layers = 0
+
+
+def ranges(arguments: Arguments) -> Space:
+    """The searched settings: the rates and, for small nets, the dropout. A pretrained encoder keeps its own dropout."""
+    nets, kind = arguments.nets, kind_of_run(arguments)
+    if kind == "text" or (kind == "images" and nets.model_name_or_path is not None):
+        return {"learning_rate": RATE} if arguments.training.freeze_encoder else FINE_TUNED
+    return {"learning_rate": RATE} | ({} if nets.dropout is None else {"dropout": DROPOUT_RANGE})
+
+
+def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
+    """Both nets."""
+    nets, training = arguments.nets, arguments.training
+    check_read_as(data, kind_of_run(arguments))
+    found = f"{data.name!r} is {NOUNS[data.kind]}"
+    if data.kind != "text":
+        own = {name: getattr(nets, name) for name in ("pooling", "max_length", "long_texts", "loss_net_pooling")}
+        check_owner(own, "texts", found)
+    if data.kind != "images":
+        check_owner({name: getattr(nets, name) for name in IMAGE_FLAGS}, "images", found)
+    check_labels_differ(data)
+    if len(data.label_names) < (least := training.sparse_labels_from):
+        cut = {name: getattr(training, name) for name in CUTS if name in arguments.given}
+        check_owner(cut, f"{least} labels or more (--sparse_labels_from)", f"{data.name!r} has {len(data.label_names)}")
+    origin = arguments.origin(nets.model_name_or_path)
+    options = {name: getattr(nets, name) for name in NETS} | arguments.loss_net | origin
+    if getattr(arguments.run, "linear", None) and data.kind == "features" and nets.model_name_or_path is None:
+        options["label_bias"] = True
+    if nets.long_texts == "windows":
+        options["window_size"] = MAX_LENGTH if nets.max_length is None else nets.max_length
+    reading = {"pooling": nets.pooling, "long_texts": nets.long_texts}
+    model = SealForMultiLabel.for_data(data, nets.model_name_or_path, **reading, **options)
+    take_loss_net(model, nets.loss_net_path, training)
+    check_was_trained(model.loss_net, training)
+    if nets.loss_net_pooling is not None:
+        set_pooling(model.loss_net, nets.loss_net_pooling)
+    return model
+
+
+def set_pooling(loss_net: LossNet, pooling: str) -> None:
+    """`--loss_net_pooling`, of a fresh loss-net. Raises ValueError for a trained one that has another."""
+    if loss_net.name_or_path and loss_net.config.pooling != pooling:
+        raise ValueError(
+            f"`loss_net_pooling` is {pooling!r}, but the loss-net in {loss_net.name_or_path} was trained with "
+            f"{loss_net.config.pooling!r}. Leave it out, or begin with a fresh loss-net."
+        )
+    loss_net.config.pooling = pooling
+
+
+def could_read_more(task_net: PreTrainedModel, arguments: Arguments) -> bool:
+    """True for a classifier of texts that reads the first token of a frozen encoder, which was not asked for."""
+    asked = arguments.nets.pooling is not None
+    return arguments.training.freeze_encoder and not asked and classifier_reads(task_net) == FIRST
+
+
+def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = labelled_rows) -> Prepared:
+    """The trainer of both nets. `train_on` makes the training rows, as [`labelled_rows`]."""
+    model, nets = build(data, arguments), arguments.nets
+    processor: Any = None
+    prepare: Any = TensorRows
+    prepare_train: Any = None
+    callbacks = arguments.callbacks
+    if data.kind == "text":
+        assert nets.model_name_or_path is not None  # else texts are refused above
+        processor = load_tokenizer(nets.model_name_or_path, **arguments.origin(nets.model_name_or_path))
+        prepare = text_rows_of(processor, model.config, nets.max_length, arguments.say)
+        if could_read_more(model.task_net, arguments):
+            arguments.say(FIRST_TOKEN)
+    elif data.kind == "images":
+        origin = arguments.origin(nets.model_name_or_path)
+        processor = processor_of(data, nets.model_name_or_path, nets.image_size, **origin)
+        seed = arguments.training.data_seed
+        seed = arguments.training.seed if seed is None else seed
+        prepare_train, prepare = image_rows_of(processor, nets.augmentation or "flip_crop", seed)
+    train_rows, options = train_on(data, arguments, model, prepare_train or prepare)
+    splits = {"eval": data.validation, "test": data.test}
+    rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
+    if data.kind == "text":
+        say_what_is_longer(data, train_rows, model.config, arguments.say)
+    weight = arguments.data.sample_weight
+    if chosen := data.columns | ({} if weight is None else {"sample_weight": weight}):
+        train_rows.inputs = {**(train_rows.inputs or {}), **chosen}
+    trainer: Any = SealTrainer(
+        model,
+        arguments.training,
+        train_dataset=train_rows,
+        eval_dataset=rows["eval"],
+        processing_class=processor,
+        compute_metrics=HierarchicalComputeMetrics(data.hierarchy) if data.hierarchy else multilabel_compute_metrics,
+        callbacks=callbacks,
+        **options,
+    )
+    trainer.test_dataset = rows.get("test")
+    return Prepared(trainer, rows)
+
+
+def before(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> bool:
+    """Fit the logistic regression: beside the task-net, for the closing table, or, with `--linear true`, in it."""
+    run: Any = arguments.run  # of this program
+    trainer, linear = prepared.trainer, run.linear
+    if linear:
+        found, count = fit_head(trainer), len(trainer.train_dataset)
+        trainer.linear_head = found
+        arguments.say(f"{data.name}: fitted a logistic regression on {count} training rows, {found.in_words}.")
+    elif linear is None and trainer.is_world_process_zero():
+        fresh = data.kind == "images" and arguments.nets.model_name_or_path is None
+        why = "the net of images is not pretrained" if fresh else why_no_baseline(trainer)
+        try:
+            trainer.linear_baseline = fit_baseline(trainer) if why is None else None
+        except ValueError as error:  # from a net without hidden states
+            why = str(error).removesuffix(".")
+        if why is None:
+            words = trainer.linear_baseline.regressions.in_words
+            arguments.say(f"{data.name}: fitted a logistic regression beside, for comparison, {words}.")
+        else:
+            arguments.say(NO_BASELINE.format(why))
+    return bool(linear)
+
+
+def close(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> dict[str, float]:
+    """Evaluate, save and report."""
+    return close_multilabel(prepared.trainer, data, card_facts(data, arguments))
+
+
+PROGRAM = Program(
+    ARGUMENTS,
+    output="multi_label",
+    metric="f1_example_tuned",
+    recipes={name: name for name in ("features", "text", "text_frozen", "images", "images_pretrained")},
+    kind=recipe,
+    loader=load_multilabel,
+    ranges=ranges,
+    make_trainer=make_trainer,
+    close=close,
+    settle=settle,
+    before=before,
+)
+main = PROGRAM.main

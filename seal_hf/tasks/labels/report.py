@@ -1,0 +1,386 @@
+"""Reports on a trained model of label sets: figures under all decoders, predictions, files, a table."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from transformers import Trainer
+
+from ...core.hierarchy import Hierarchy
+from ...decisions import CALIBRATED_CLOSED, CLOSED, FIXED, NEVER_EMPTY, SEEN, SEEN_F1, THRESHOLD, LabelDecisions
+from ...decisions.labels import CALIBRATED_JACCARD
+from ...decisions.seen_sets import SeenSets
+from ...decisions.targets import F1_EXAMPLE
+from ...reports.common import LABEL_REPORT, SHOWN, chosen_line, close_run, figure_rows, results_table, score_of
+from ...training.decisions import fit_labels, is_fitted_by_batch, store
+from ...training.hints import hint_of_baseline, hint_of_collapse, hint_of_missed_labels, missed_labels
+from ...utils.files import whole_file
+from .linear import ENCODER, FEATURES, figure_key, figures_of
+from .metrics import first_output, label_report, ranking_metrics, sigmoid, threshold_curve
+from .page import Judged, label_facts, row_facts
+from .report_by_batch import DecidedCounts, evaluate_by_batch
+
+DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, without `eval_` or `test_`
+    FIXED: "f1_example",
+    "threshold": "f1_example_tuned",
+    "thresholds": "f1_example_per_label",
+    "expected_f1": "f1_example_expected",
+    "calibrated_f1": "f1_example_calibrated",
+    CALIBRATED_JACCARD: "f1_example_calibrated_jaccard",
+    CLOSED: "f1_example_closed",
+    CALIBRATED_CLOSED: "f1_example_closed_calibrated",
+    SEEN: "f1_example_seen",
+    SEEN_F1: "f1_example_seen_expected",
+}
+DECODER_FIGURES |= {f"{name}{NEVER_EMPTY}": f"{key}_never_empty" for name, key in DECODER_FIGURES.items()}
+LINEAR = {ENCODER: "on the same encoder, frozen", FEATURES: "on the same features"}  # what a linear baseline reads
+LINEAR_FIGURES = {
+    figure_key(target, on): f"{name} of a logistic regression {words}"
+    for target, name in {
+        "f1_example": "example F1",
+        "jaccard": "Jaccard index",
+        "exact_match": "exact match",
+        "f1_micro": "micro F1",
+        "f1_macro": "macro F1",
+    }.items()
+    for on, words in LINEAR.items()
+}
+# key in the result files, without `eval_` or `test_` -> its name for readers
+FIGURES = {
+    "f1_example_decided": "example F1 of the decisions",
+    "f1_micro_decided": "micro F1 of the decisions",
+    "f1_macro_decided": "macro F1 of the decisions",
+    "f1_hierarchical_decided": "hierarchical F1 of the decisions",
+    "precision_example_decided": "example precision of the decisions",
+    "recall_example_decided": "example recall of the decisions",
+    "jaccard_decided": "Jaccard index of the decisions",
+    "exact_match_decided": "exact match of the decisions",
+    "hamming_loss_decided": "Hamming loss of the decisions",
+    **LINEAR_FIGURES,
+    "f1_example": "example F1 at 0.5",
+    "f1_example_never_empty": "example F1 at 0.5, never empty",
+    "f1_example_tuned": "example F1 at the tuned threshold",
+    "f1_example_tuned_never_empty": "example F1 at the tuned threshold, never empty",
+    "f1_example_per_label": "example F1 at tuned thresholds, one per label",
+    "f1_example_per_label_never_empty": "example F1 at tuned thresholds, one per label, never empty",
+    "f1_example_expected": "example F1 of the sets of highest expected F1",
+    "f1_example_expected_never_empty": "example F1 of the sets of highest expected F1, never empty",
+    "f1_example_calibrated": "example F1 of the sets of highest expected F1, calibrated",
+    "f1_example_calibrated_never_empty": "example F1 of the sets of highest expected F1, calibrated, never empty",
+    "f1_example_calibrated_jaccard": "example F1 of the sets of highest expected Jaccard index, calibrated",
+    "f1_example_calibrated_jaccard_never_empty": "example F1 of the sets of highest expected Jaccard index, "
+    "calibrated, never empty",
+    "f1_example_closed": "example F1 of closed sets, highest expected F1",
+    "f1_example_closed_never_empty": "example F1 of closed sets, highest expected F1, never empty",
+    "f1_example_closed_calibrated": "example F1 of closed sets, highest expected F1, calibrated",
+    "f1_example_closed_calibrated_never_empty": "example F1 of closed sets, highest expected F1, calibrated, "
+    "never empty",
+    "f1_example_seen": "example F1 of the most probable sets, by those of training",
+    "f1_example_seen_never_empty": "example F1 of the most probable sets, by those of training, never empty",
+    "f1_example_seen_expected": "example F1 of the sets of highest expected F1, by those of training",
+    "f1_example_seen_expected_never_empty": "example F1 of the sets of highest expected F1, by those of training, "
+    "never empty",
+    "f1_micro": "micro F1 at 0.5",
+    "f1_micro_tuned": "micro F1 at the tuned threshold",
+    "f1_macro": "macro F1 at 0.5",
+    "f1_macro_tuned": "macro F1 at the tuned threshold",
+    "f1_hierarchical": "hierarchical F1 at 0.5",
+    "f1_hierarchical_tuned": "hierarchical F1 at the tuned threshold",
+    "map": "mean average precision over examples",
+    "map_macro": "mean average precision over labels",
+}
+PRINTED_LABELS = 40  # most labels for which the report is printed
+NOT_WRITTEN = (
+    f"_predictions.jsonl and {LABEL_REPORT} are not written: the probabilities of all rows are too many to keep. "
+    "seal-hf predict writes predictions of any number of rows."
+)
+
+
+def score_decoders(
+    validation_probabilities: np.ndarray,
+    validation_labels: np.ndarray,
+    test_probabilities: np.ndarray | None = None,
+    test_labels: np.ndarray | None = None,
+    *,
+    empty_score: float = 1.0,
+    decisions: LabelDecisions | None = None,
+    hierarchy: Hierarchy | None = None,
+    seen: SeenSets | None = None,
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Figures under all decoders of [`LabelDecisions`], fitted on validation.
+
+    Args:
+        validation_probabilities, validation_labels: (N, L), as for `multilabel_metrics`.
+        test_probabilities, test_labels: (M, L), or None without a test split or without its labels.
+        empty_score: as in `multilabel_metrics`.
+        decisions: fitted on these validation rows; default: fitted here, without a chosen decoder.
+        hierarchy: of the labels; default: that of `decisions`, if they have one.
+        seen: the label sets of the training rows, as for `LabelDecisions.fit`; default: those of `decisions`.
+
+    Returns:
+        metrics: with the prefix `eval_` and, with test labels, `test_`: the figures of `multilabel_metrics` at 0.5;
+            with `_tuned`, those that depend on a threshold, at the tuned one; example F1 of each decoder, by the keys
+            `DECODER_FIGURES`; with `decisions`, the figures of their decoder, with `_decided`; with a hierarchy, the
+            figures of `hierarchical_metrics` for the same three. All are in [0, 1]. `threshold` is the tuned one.
+            Figures of fitted decoders are optimistic on validation.
+        per_example: (M,) F1 of each test row under each decoder, with the keys of `metrics` without `test_`, for
+            `compare.statistics.paired_bootstrap`; empty without test labels.
+
+    Raises:
+        ValueError: as `multilabel_metrics`.
+    """
+    options: dict[str, Any] = {"empty_score": empty_score, "decoder": THRESHOLD, "hierarchy": hierarchy}
+    options["seen"] = seen
+    fitted = decisions or LabelDecisions.fit(validation_probabilities, validation_labels, **options)
+    hierarchy = fitted.hierarchy
+    assert fitted.threshold is not None, "as `fit` says"
+    splits = {"eval": (validation_probabilities, validation_labels), "test": (test_probabilities, test_labels)}
+    metrics: dict[str, float] = {}
+    per_example: dict[str, np.ndarray] = {}
+    for split, (probabilities, labels) in splits.items():
+        if probabilities is None or labels is None:
+            continue
+        counts = DecidedCounts.of(fitted, [n for n in DECODER_FIGURES if n in fitted.names], probabilities, labels)
+        per_example = {DECODER_FIGURES[name]: found.example_f1(empty_score) for name, found in counts.sets.items()}
+        figures = {**counts.sets[FIXED].figures(empty_score), **ranking_metrics(probabilities, labels)}
+        figures |= counts.hierarchical(FIXED)
+        for ending, name in {"_tuned": THRESHOLD, **({"_decided": fitted.decoder} if decisions else {})}.items():
+            figures |= {f"{key}{ending}": value for key, value in counts.figures(name, empty_score).items()}
+        figures |= {key: float(values.mean()) for key, values in per_example.items()}
+        metrics.update({f"{split}_{key}": value for key, value in figures.items()})
+    metrics["threshold"] = fitted.threshold
+    return metrics, per_example if "test_f1_example" in metrics else {}
+
+
+def predict_multilabel(
+    trainer: Trainer, eval_dataset: Any, test_dataset: Any
+) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
+    """Probabilities and labels, (N, L) each, of `eval` and of `test`, if given. Labels are None if no label is known,
+    as those of `test` may be.
+
+    Raises:
+        ValueError: an empty split, or a validation split without labels.
+    """
+    splits = _splits(eval_dataset, test_dataset)
+    predicted = {}
+    for split, dataset in splits.items():
+        output = _predict(trainer, dataset, split)
+        labels = None if output.label_ids is None else first_output(output.label_ids)
+        labels = labels if labels is not None and (labels >= 0).any() else None
+        predicted[split] = sigmoid(first_output(output.predictions)), labels
+    if predicted["eval"][1] is None:
+        raise ValueError("the validation split has no labels: no threshold can be tuned on it")
+    return predicted
+
+
+def _predict(trainer: Trainer, dataset: Any, split: str) -> Any:
+    """The trainer's predictions, without its metrics, which need a known label."""
+    before, trainer.compute_metrics = trainer.compute_metrics, None
+    try:
+        return trainer.predict(dataset, metric_key_prefix=split)
+    finally:
+        trainer.compute_metrics = before
+
+
+def _splits(eval_dataset: Any, test_dataset: Any) -> dict[str, Any]:
+    """Data sets by name. ValueError for an empty one."""
+    for name, dataset in (("validation", eval_dataset), ("test", test_dataset)):
+        if dataset is not None and len(dataset) == 0:
+            raise ValueError(f"the {name} split is empty: the threshold is tuned on validation and judged on test")
+    return {"eval": eval_dataset} if test_dataset is None else {"eval": eval_dataset, "test": test_dataset}
+
+
+class Evaluated(NamedTuple):
+    """What an evaluation of label sets found.
+
+    Attributes:
+        metrics: as `score_decoders` returns.
+        predicted: split, `eval` or `test` -> probabilities and labels, as `predict_multilabel` returns; empty if the
+            probabilities are too many to keep.
+        curve: (G,) example F1 of validation at each threshold of `DEFAULT_GRID`.
+    """
+
+    metrics: dict[str, float]
+    predicted: dict[str, tuple[np.ndarray, np.ndarray | None]]
+    curve: np.ndarray
+
+
+def evaluate_multilabel(
+    trainer: Trainer, eval_dataset: Any, test_dataset: Any
+) -> tuple[dict[str, float], np.ndarray | None, np.ndarray | None]:
+    """Predict validation and test, fit the decisions on validation, and score both under every decoder. If a split has
+    too many probabilities to keep, the decoders are `fixed` and `threshold`, and no probabilities are returned.
+
+    The decisions are also stored in the task-net's config; call `trainer.save_model()` afterwards to write them. Every
+    process gets the same result.
+
+    Args:
+        trainer: its model's first output is logits (N, L). `args.decoder`, if set, names the decoder.
+        eval_dataset: the validation split, with labels (N, L).
+        test_dataset: the test split, or None; without labels it is predicted but not scored.
+
+    Returns:
+        metrics: as `score_decoders` returns.
+        probabilities: (N, L) of the test split, or None.
+        labels: (N, L) of the test split, or None.
+
+    Raises:
+        ValueError: an empty split, a validation split without labels, or outputs that `multilabel_metrics` refuses.
+    """
+    found = _evaluated(trainer, eval_dataset, test_dataset)
+    return found.metrics, *found.predicted.get("test", (None, None))
+
+
+def _evaluated(trainer: Trainer, eval_dataset: Any, test_dataset: Any) -> Evaluated:
+    """As `evaluate_multilabel`."""
+    splits = _splits(eval_dataset, test_dataset)
+    if is_fitted_by_batch(trainer, max(map(len, splits.values())), getattr(trainer.args, "decoder", None)):
+        metrics, curve = evaluate_by_batch(trainer, splits, DECODER_FIGURES)
+        return Evaluated(metrics, {}, curve)
+    predicted = predict_multilabel(trainer, eval_dataset, test_dataset)
+    probabilities, labels = predicted["eval"]
+    assert labels is not None, "as predict_multilabel says"
+    decisions = fit_labels(trainer, probabilities, labels, getattr(trainer.args, "decoder", None))
+    store(trainer, decisions)
+    test = predicted.get("test", (None, None))
+    metrics, _ = score_decoders(probabilities, labels, *test, decisions=decisions)
+    return Evaluated(metrics, predicted, threshold_curve(probabilities, labels))
+
+
+def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | None = None) -> dict[str, float]:
+    """Close a multi-label run: evaluate under all decoders, save, write results, the card, and `_predictions.jsonl` and
+    `label_report.json` of the test split, print the tables, push if the arguments ask for it.
+
+    Args:
+        trainer: has `eval_dataset`, and `test_dataset`, set by the program, which may be None.
+        data: from [`load_multilabel`].
+        card_facts: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
+
+    Returns:
+        the figures of [`evaluate_multilabel`].
+    """
+    found = _evaluated(trainer, trainer.eval_dataset, trainer.test_dataset)
+    if (baseline := getattr(trainer, "linear_baseline", None)) is not None:
+        known = {split: labels for split, (_, labels) in found.predicted.items()}
+        found.metrics.update(figures_of(trainer, baseline, known))
+    metrics, (probabilities, labels) = found.metrics, found.predicted.get("test", (None, None))
+    decisions = LabelDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
+    trainer.report_facts = {"figures": {"names": FIGURES, "chosen": DECODER_FIGURES[decisions.decoder]}}
+
+    @cache
+    def decided_of(split: str) -> np.ndarray:
+        return decisions.decide(found.predicted[split][0])
+
+    judged = None
+    if found.predicted:
+        split = "eval" if labels is None else "test"
+        p, gold = found.predicted[split]
+        assert gold is not None, "as predict_multilabel says"
+        judged = Judged(split, p, gold, decided_of(split))
+    missed = {} if judged is None else missed_labels(judged.decided, judged.labels, data.label_names)
+    rows_of = "" if judged is None else f"{SHOWN.get(judged.split, judged.split)} rows"
+    of_missed = hint_of_missed_labels(missed, len(data.label_names), rows_of, trainer.args)
+
+    def written(folder: Path) -> str:
+        table = closing_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
+        if probabilities is None:
+            return table if trainer.test_dataset is None else f"{table}\n\n{NOT_WRITTEN}"
+        decided, path = decided_of("test"), folder / "_predictions.jsonl"
+        rows = row_facts(data, "test", range(len(data.test)))
+        write_predictions(path, probabilities, labels, data.label_names, decided, rows)
+        if labels is None:
+            return table
+        by_label = label_report(decided, labels, data.label_names)
+        with whole_file(folder / LABEL_REPORT) as unfinished:
+            unfinished.write_text(json.dumps(by_label, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        return f"{table}\n\n{label_table(by_label, folder / LABEL_REPORT)}"
+
+    def report(folder: Path) -> str:
+        said = written(folder)
+        trainer.report_facts["labels"] = {
+            **label_facts(trainer, data, decisions, found.curve, judged),
+            "missed": of_missed,
+        }
+        return said
+
+    read = {"text": "new.csv", "images": "new_images"}.get(getattr(data, "kind", ""), "new.arff")
+    files = None if card_facts is None else (read, "predictions.csv")
+    facts = None if card_facts is None else {**card_facts, "missed_labels": missed}
+    figure = f"{getattr(trainer.args, 'target', F1_EXAMPLE)}_decided"
+    score = score_of(metrics, figure, FIGURES[figure], decisions.folded or decisions.decoder)
+    hints = [hint_of_collapse(found.predicted["eval"][0], trainer.args)] if found.predicted else []
+    if baseline is not None:
+        key = f"eval_{figure_key(figure.removesuffix('_decided'), baseline.on)}"
+        hints.append(hint_of_baseline(metrics[f"eval_{figure}"], metrics[key], LINEAR[baseline.on]))
+    return close_run(trainer, metrics, report, facts, files=files, score=score, hints=[*hints, of_missed])
+
+
+def write_predictions(
+    path: str | os.PathLike[str],
+    probabilities: np.ndarray,
+    labels: np.ndarray | None,
+    label_names: Sequence[str],
+    decided: np.ndarray,
+    rows: Iterable[Mapping[str, Any]] | None = None,
+) -> None:
+    """Write one JSON object per row: the entries of `rows`, such as its file, line and text; `labels`; `labels_at_0.5`;
+    with labels, `gold`, and `unknown` if any are; and `probabilities` of the labels in either decision, to 4 decimals.
+
+    Args:
+        path: the file, usually `_predictions.jsonl`; replaced only when the new one is complete.
+        probabilities: (N, L) in [0, 1].
+        labels: (N, L) of 0 and 1, with -1 or NaN for unknown; or None.
+        label_names: L different names.
+        decided: (N, L) bool, by the task-net's decisions.
+        rows: N mappings that JSON can hold; default: the number of the row.
+
+    Raises:
+        ValueError: lengths that do not fit, or label names that are not unique.
+    """
+    probabilities = np.asarray(probabilities, dtype=np.float64)  # as `multilabel_metrics` compares them
+    num_rows, num_labels = probabilities.shape
+    if len(label_names) != num_labels or len(set(label_names)) != num_labels:
+        raise ValueError(f"expected {num_labels} different label names, found {len(set(label_names))} in label_names")
+    for name, values in (("labels", labels), ("decided", decided)):
+        if values is not None and np.shape(values) != probabilities.shape:
+            raise ValueError(f"{name} are {np.shape(values)}, the probabilities {probabilities.shape}")
+    facts = ({"row": row} for row in range(num_rows)) if rows is None else rows
+
+    def names(chosen: np.ndarray) -> list[str]:
+        return [label_names[i] for i in np.flatnonzero(chosen).tolist()]
+
+    with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
+        for row, (p, said) in enumerate(zip(probabilities, facts, strict=True)):
+            line: dict[str, Any] = {**said, "labels": names(decided[row]), "labels_at_0.5": names(p >= 0.5)}
+            if labels is not None:
+                line["gold"] = names(np.asarray(labels[row]) > 0)
+                if unknown := names(~(np.asarray(labels[row]) >= 0)):
+                    line["unknown"] = unknown
+            shown = np.flatnonzero(decided[row] | (p >= 0.5)).tolist()
+            line["probabilities"] = {label_names[i]: round(float(p[i]), 4) for i in shown}
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def label_table(by_label: Mapping[str, Mapping[str, float]], file: Path) -> str:
+    """The table of a [`label_report`] with at most 40 labels; for more labels, a line that names the file."""
+    if len(by_label) > PRINTED_LABELS:
+        return f"precision, recall, F1 and support of each of the {len(by_label)} labels: {file}"
+    return results_table([{"label, test": name, **figures} for name, figures in by_label.items()])
+
+
+def closing_table(metrics: Mapping[str, float], decisions: LabelDecisions | None = None, folded: bool = False) -> str:
+    """The closing table: a line per figure of `evaluate_multilabel` in `metrics`, validation and test side by side.
+    With `decisions`, the saved decoder is marked, `folded` into the bias or not."""
+    chosen = None if decisions is None else DECODER_FIGURES[decisions.decoder]
+    table = results_table(figure_rows(metrics, FIGURES, chosen))
+    if decisions is not None:
+        table += f"\n\n{chosen_line(decisions.decoder, folded)}"
+    if "threshold" in metrics:
+        table += f"\n\nthreshold tuned on validation: {metrics['threshold']:g}"
+    return table.lstrip("\n")

@@ -1,0 +1,243 @@
+"""Task losses for label sets: the task-net's own losses, each with its equation and source.
+
+Notation: logits s_j, probabilities p_j = σ(s_j), labels y_j in {0, 1}, for one input over L labels. A loss maps logits
+(B, L) and labels (B, L) to a scalar, the mean over the batch of a sum over labels. ZLPR and the ranking loss have one
+term per input instead; search λ1 again with them. All losses are computed from float32 logits, never from
+probabilities, and stay finite for any logit. A label that is certainly right has loss 0 and gradient 0; spaces use that
+for unknown labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...core.label_sets import LabelSets, dot
+from ...core.task_losses import mean, refuse
+from ...utils.options import Options, option
+
+
+@dataclass
+class TaskLoss(Options):
+    """Base class. The fields of a loss are its options.
+
+    Attributes:
+        draws: True if it trains on samples of the task-net's distribution.
+    """
+
+    draws = False
+
+    @classmethod
+    def from_arguments(cls, args: Any) -> TaskLoss:
+        """The loss that [`SealTrainingArguments`] name, with their options.
+
+        Raises:
+            ValueError: `task_loss` is unknown for label sets.
+        """
+        if args.task_loss not in TASK_LOSSES:
+            raise ValueError(
+                f"`task_loss` is {args.task_loss!r}; for label sets it must be one of {', '.join(TASK_LOSSES)}."
+            )
+        kind = TASK_LOSSES[args.task_loss]
+        return kind(**kind.values_from(args))
+
+    def __call__(
+        self,
+        logits: Tensor,
+        labels: Tensor,
+        samples: Tensor | LabelSets | None = None,
+        weight: Tensor | None = None,
+    ) -> Tensor:
+        """Logits and 0/1 labels (B, L) -> scalar.
+
+        Args:
+            samples: (B, K, L), without gradient; for a loss that `draws`.
+            weight: (B,), the row weights w_i in the mean Σ_i w_i ℓ_i / B; default: 1.
+        """
+        return mean(self.per_example(logits.float(), labels.float()), weight)
+
+    def weigh(self, weights: dict[str, Tensor]) -> None:
+        """Set weights of the labels, see [`LabelwiseLoss`].
+
+        Raises:
+            ValueError: the loss is not a sum over labels.
+        """
+        refuse(weights, type(self).__name__)
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Float32 (B, L) and (B, L) -> (B,), summed over labels."""
+        raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(TASK_LOSSES)}.")
+
+
+class LabelwiseLoss(TaskLoss):
+    """A sum over labels with optional weights (like `pos_weight` and `weight` of torch's `BCEWithLogitsLoss`):
+
+        Σ_j w_j (1 + (w⁺_j - 1) y_j) ℓ_j,     w, w⁺ >= 0, 1 by default
+
+    Attributes:
+        pos_weight: (L,) w⁺, of present labels.
+        label_weight: (L,) w.
+    """
+
+    also_reads: ClassVar[tuple[str, ...]] = ("pos_weight", "label_weight")
+    pos_weight = None
+    label_weight = None
+
+    def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Float32 (B, L) and (B, L) -> ℓ, (B, L)."""
+        raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(TASK_LOSSES)}.")
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        losses = self.per_label(logits, labels)
+        if self.pos_weight is not None:
+            self.pos_weight = self.pos_weight.to(logits.device)  # moved once
+            losses = losses * torch.where(labels > 0.5, self.pos_weight, 1.0)
+        if self.label_weight is not None:
+            self.label_weight = self.label_weight.to(logits.device)
+            losses = losses * self.label_weight
+        return losses.sum(-1)
+
+    def weigh(self, weights: dict[str, Tensor]) -> None:
+        self.pos_weight, self.label_weight = weights.get("pos_weight"), weights.get("label_weight")
+
+
+class CrossEntropy(LabelwiseLoss):
+    """Binary cross-entropy, -Σ_j [ y_j log p_j + (1 - y_j) log(1 - p_j) ]."""
+
+    def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+
+
+@dataclass
+class Focal(LabelwiseLoss):
+    """Focal loss (Lin et al. 2017, Eq. 4, without its class weight α): well-classified labels count little.
+
+    -Σ_j (1 - q_j)^γ log q_j,     q_j = p_j where y_j = 1, else 1 - p_j
+    """
+
+    gamma: float = option(2.0, least=0)  # γ; 0 is cross-entropy
+
+    def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
+        z = logits * (2 * labels - 1)  # q = σ(z)
+        return -((self.gamma * F.logsigmoid(-z)).exp() * F.logsigmoid(z))
+
+
+@dataclass
+class Asymmetric(LabelwiseLoss):
+    """Asymmetric loss (Ridnik, Ben-Baruch et al. 2021): the many negatives are focused and shifted by m.
+
+        -Σ_j [ y_j (1 - p_j)^γ+ log p_j + (1 - y_j) r_j^γ- log(1 - r_j) ],     r_j = max(p_j - m, 0)
+
+    The gradient is that of this equation; the authors' code by default treats the focusing weights as constants. Its
+    default is γ+ = 1, ours 0.
+    """
+
+    gamma_negative: float = option(4.0, least=0)  # γ-
+    gamma_positive: float = option(0.0, least=0)  # γ+
+    clip: float = option(0.05, least=0, below=1)  # m: negatives with probability at most m have loss 0
+
+    def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
+        log_p, log_q = F.logsigmoid(logits), F.logsigmoid(-logits)
+        positive = (self.gamma_positive * log_q).exp() * log_p
+        # log(1 - r) = log min(1 - p + m, 1)
+        log_kept = (log_q.exp() + self.clip).clamp(max=1).log() if self.clip else log_q
+        r = -torch.expm1(log_kept)
+        # a power below 1 has no gradient at r = 0, where the other factor is 0 as well
+        negative = r.clamp_min(torch.finfo(r.dtype).tiny) ** self.gamma_negative * log_kept
+        return -torch.where(labels > 0.5, positive, negative)
+
+
+class ZLPR(TaskLoss):
+    """Log-sum-exp pairwise ranking with the threshold 0 as a further class (Su et al. 2022).
+
+        log(1 + Σ_{j: y_j = 0} e^{s_j}) + log(1 + Σ_{i: y_i = 1} e^{-s_i})
+
+    It is log(1 + Σ e^{s_b - s_a}) over all pairs in which a must rank above b: positives above 0, 0 above negatives. It
+    has one term per input, where other losses have one per label.
+    """
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        positive, threshold = labels > 0.5, torch.zeros_like(logits[:, :1])
+        above = logits.masked_fill(positive, float("-inf"))
+        below = (-logits).masked_fill(~positive, float("-inf"))
+        first, second = (torch.logsumexp(torch.cat([threshold, s], dim=1), dim=1) for s in (above, below))
+        return first + second
+
+
+@dataclass
+class LabelCorrelation(CrossEntropy):
+    """Cross-entropy and a term on pairs of labels, "label-correlation aware" (Zhang & Zhou 2006, Eq. 3; Alhuzali &
+    Ananiadou 2021, "SpanEmo", Eq. 3; Chochlakis et al. 2023, "Demux", the local term):
+
+        -Σ_j [ y_j log p_j + (1 - y_j) log(1 - p_j) ]  +  w mean_{i: y_i = 1, j: y_j = 0} exp(p_j - p_i)
+
+    The mean is the product of those of exp(p_j) and exp(-p_i). It is 0 for a row without such pairs. As in SpanEmo's
+    code, it reads probabilities. Its authors weigh the means over labels of both terms by 0.8 and 0.2, so their w is
+    L / 4 here. A label with p_j = 0 in float32, as unknown labels have, is in no pair.
+    """
+
+    label_correlation_weight: float = option(1.0, least=0)  # w
+
+    also_reads = ()
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        p = torch.sigmoid(logits)
+        present = labels > 0.5
+        absent = ~present & (p > 0)
+        pairs = _mean_over(absent, p.exp()) * _mean_over(present, (-p).exp())
+        return super().per_example(logits, labels) + self.label_correlation_weight * pairs
+
+    def weigh(self, weights: dict[str, Tensor]) -> None:
+        refuse(weights, type(self).__name__)
+
+
+def _mean_over(chosen: Tensor, values: Tensor) -> Tensor:
+    """The mean of the chosen values of each row, 0 without any: (B, L) -> (B,)."""
+    return (values * chosen).sum(-1) / chosen.sum(-1).clamp_min(1)
+
+
+@dataclass
+class Ranking(CrossEntropy):
+    """The NCE ranking loss directly on the task-net, without a loss-net (SEAL §5, the ablation).
+
+        -log [ exp s(y*) / Σ_{k=0..K} exp s(y_k) ],   s(y) = Σ_j log P(y_j | x),   y_0 = y*,  y_1 .. y_K ~ P(· | x)
+
+    As in the authors' code, it uses s alone, without the noise term of Eq. 8: s - log P would be 0 for every candidate.
+    Gradients flow through s, not through the draw. It has one term per input. Without samples, as in evaluation, it is
+    cross-entropy.
+    """
+
+    num_samples: int = option(20, least=1)  # K, the label sets per input
+
+    draws = True
+    also_reads = ()
+
+    def __call__(
+        self,
+        logits: Tensor,
+        labels: Tensor,
+        samples: Tensor | LabelSets | None = None,
+        weight: Tensor | None = None,
+    ) -> Tensor:
+        if samples is None:
+            return super().__call__(logits, labels, weight=weight)
+        logits, gold = logits.float(), labels.float().unsqueeze(1)
+        s = torch.cat([dot(gold, logits), dot(samples, logits)], dim=1)  # less Σ_j log(1 - p_j), common to all
+        return mean(-F.log_softmax(s, dim=1)[:, 0], weight)
+
+    def weigh(self, weights: dict[str, Tensor]) -> None:
+        refuse(weights, type(self).__name__)
+
+
+TASK_LOSSES: dict[str, type[TaskLoss]] = {
+    "cross_entropy": CrossEntropy,
+    "focal": Focal,
+    "asymmetric": Asymmetric,
+    "zlpr": ZLPR,
+    "label_correlation": LabelCorrelation,
+    "ranking": Ranking,
+}

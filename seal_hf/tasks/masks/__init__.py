@@ -1,0 +1,1 @@
+"""Masks: each pixel has a class."""

@@ -1,0 +1,136 @@
+"""Segmentation into two or more classes with an energy network as a loss function."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial, update_wrapper
+from typing import Any
+
+from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
+from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
+from ...cli.tuning.ranges import FINE_TUNED, RATE, Space
+from ...data import MaskDataArguments, SegmentationData, load_masks
+from ...data.tensors.crops import CROP_SIZE, MaskRows, check_scaling, pixel_scaling, resize_to
+from ...data.tensors.images import load_image_processor
+from ...saving import take_loss_net
+from ...trainer import SealTrainer
+from ...training.arguments import SealTrainingArguments
+from ...training.checks import check_was_trained
+from .fcn import fcn_image_processor, set_test_crops
+from .metrics import mask_compute_metrics
+from .model import SealForSegmentation
+from .report import check_picture, close_masks
+from .space import MaskSpace
+
+PRETRAINED = "pretrained"  # a model, among the kinds of data
+
+
+@dataclass
+class ModelArguments(OriginArguments):
+    """The nets, and their training crops."""
+
+    model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face model; default: an FCN."})
+    crop_size: int | None = field(
+        default=None,
+        metadata={"help": "Train on random crops of this size; 0: on whole images; default: 24 for an FCN, else 0."},
+    )
+    test_crop_size: int | None = field(
+        default=None,
+        metadata={"help": "An FCN predicts by averaging over crops of this size; 0: whole images; default: crop_size."},
+    )
+    crop_offsets: list[int] | None = field(
+        default=None,
+        metadata={"help": "Where these begin, in both directions; default: the papers' 0 2 3 4 6 8, if they fit."},
+    )
+    loss_net_path: str | None = field(
+        default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
+    )
+    picture: int = field(default=0, metadata={"help": "Draw this many test images, truth and prediction (matplotlib)."})
+
+
+ARGUMENTS = (MaskDataArguments, ModelArguments, RunArguments, SealTrainingArguments)
+
+
+def ranges(arguments: Arguments) -> Space:
+    """The searched settings."""
+    return {"learning_rate": RATE} if arguments.nets.model_name_or_path is None else FINE_TUNED
+
+
+def kind(given: Namespace) -> str:
+    """What decides on the packaged recipe: a pretrained model, or else the data."""
+    if given.model_name_or_path is not None:
+        return PRETRAINED
+    return "digit_classes" if getattr(given, "dataset", None) == "digit_classes" else "masks"
+
+
+def build(data: SegmentationData, arguments: Arguments) -> tuple[SealForSegmentation, Any]:
+    """Both nets, and the image processor that is saved with them."""
+    nets, training = arguments.nets, arguments.training
+    crop = CROP_SIZE if nets.crop_size is None else nets.crop_size or None
+    name = nets.model_name_or_path
+    origin = arguments.origin(name)
+    model = SealForSegmentation.for_data(data, name, crop_size=crop, **arguments.loss_net, **origin)
+    processor = fcn_image_processor() if name is None else load_image_processor(name, **origin)
+    resize_to(processor, data.image_size)
+    if hasattr(processor, "do_reduce_labels"):
+        processor.do_reduce_labels = arguments.data.reduce_labels
+    take_loss_net(model, nets.loss_net_path, training)
+    check_was_trained(model.loss_net, training)
+    if nets.loss_net_path is not None:
+        check_scaling(nets.loss_net_path, processor)
+    return model, processor
+
+
+def make_trainer(data: SegmentationData, arguments: Arguments, train_on: Any = labelled_rows) -> Prepared:
+    """The trainer of both nets, on random crops. `train_on` makes the training rows, as [`labelled_rows`]."""
+    model, processor = build(data, arguments)
+    nets, training, scaling = arguments.nets, arguments.training, pixel_scaling(processor)
+    given, own = nets.crop_size, getattr(model.config, "crop_size", None)
+    seed = training.seed if training.data_seed is None else training.data_seed
+    crop = own if given is None else given or None
+    rows, options = train_on(data, arguments, model, lambda split: MaskRows(split, crop, seed, **scaling))
+    set_test_crops(model.config, data.image_size, given, nets.test_crop_size, nets.crop_offsets)
+    splits = {"eval": MaskRows(data.validation, **scaling)}
+    if data.test is not None:
+        splits["test"] = MaskRows(data.test, **scaling)
+    trainer = SealTrainer(
+        model,
+        training,
+        train_dataset=rows,
+        eval_dataset=splits["eval"],
+        compute_metrics=metrics_of(data),
+        callbacks=arguments.callbacks,
+        processing_class=processor,
+        decode_predictions=isinstance(model.space, MaskSpace),  # an id for each pixel, not C logits
+        **options,
+    )
+    return Prepared(trainer, splits)
+
+
+def metrics_of(data: SegmentationData) -> Callable:
+    """[`mask_compute_metrics`] for the data's number of classes."""
+    found = partial(mask_compute_metrics, num_classes=len(data.label_names))
+    return update_wrapper(found, mask_compute_metrics)
+
+
+def close(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> dict[str, float]:
+    """Evaluate, save and report."""
+    facts, picture = card_facts(data, arguments), arguments.nets.picture
+    return close_masks(prepared.trainer, prepared.splits, data, facts, picture=picture)
+
+
+PROGRAM = Program(
+    ARGUMENTS,
+    output="masks",
+    metric="mean_iou",
+    recipes={"masks": "segmentation", "digit_classes": "segmentation_classes", PRETRAINED: "segmentation_pretrained"},
+    kind=kind,
+    loader=load_masks,
+    ranges=ranges,
+    make_trainer=make_trainer,
+    close=close,
+    settle=lambda arguments: check_picture(arguments.nets.picture),
+)
+main = PROGRAM.main

@@ -1,0 +1,403 @@
+"""Reports on a trained segmentation net of two classes: figures, a table, a picture; above them those of several."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import Trainer
+
+from ...core.masks import IGNORE, palette
+from ...data.mask_reader import SegmentationSplit
+from ...data.masks import SegmentationData
+from ...decisions import FIXED, THRESHOLD, ClassMaskDecisions, MaskDecisions
+from ...reports.common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, score_of
+from ...training.decisions import store
+from ...training.hints import hint_of_one_mask
+from ..labels.metrics import first_output
+from .metrics import MaskCounts, class_masks, mask_metrics, mask_probabilities, tune_mask_threshold
+from .page import class_mask_facts, mask_facts, threshold_facts
+from .space import MaskSpace
+
+# Pictures of images and masks, side by side.
+
+
+def check_picture(count: int) -> None:
+    """Raises ValueError if pictures are asked for, but matplotlib is missing."""
+    if count and importlib.util.find_spec("matplotlib") is None:
+        raise ValueError("`picture` needs matplotlib: pip install 'seal_hf[plot]'.")
+
+
+def draw_layers(
+    path: str | Path, layers: Mapping[str, np.ndarray], legend: Mapping[str, np.ndarray] | None = None
+) -> None:
+    """A picture with a row for each layer and a column for each of its N images.
+
+    Args:
+        layers: name -> (N, H, W, 3) in colour, or (N, H, W) in grey, from 0 to 1.
+        legend: name -> colour (3,), from 0 to 1.
+
+    Raises:
+        ValueError: matplotlib is missing.
+    """
+    check_picture(1)
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    count = min(map(len, layers.values()))
+    figure = Figure(figsize=(1.2 * count + 1, 1.2 * len(layers)), layout="constrained")
+    axes = figure.subplots(len(layers), count, squeeze=False)
+    for row, (name, layer) in zip(axes, layers.items(), strict=True):
+        row[0].set_ylabel(name)
+        for axis, picture in zip(row, layer, strict=True):
+            axis.imshow(picture, cmap="gray", vmin=0, vmax=1 if picture.ndim == 2 else None)
+            axis.set_xticks([])
+            axis.set_yticks([])
+    if legend:
+        patches = [Patch(facecolor=tuple(colour), edgecolor="black", label=name) for name, colour in legend.items()]
+        figure.legend(handles=patches, loc="outside lower center", ncols=max(2, count), fontsize="small")
+    figure.savefig(path, dpi=150)
+
+
+# Reports on a trained segmentation net of several classes: figures, tables, a picture in colour.
+
+CLASS_FIGURES = {
+    "mean_iou": "mean IoU over classes",
+    "pixel_accuracy": "pixel accuracy",
+    "mean_mask_iou": "mean IoU of the likeliest training class at each pixel, for every image",
+}
+IOU = "iou_"  # begins the key of a class's IoU
+
+
+def evaluate_class_masks(
+    trainer: Trainer, splits: Mapping[str, Any], label_names: Sequence[str], train: SegmentationSplit | None = None
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Predict each split by the likeliest class of each pixel, and score it.
+
+    Args:
+        trainer: a [`SealTrainer`] for masks; with `decode_predictions` it keeps class ids, not logits.
+        splits: rows by name.
+        label_names: of the C classes.
+        train: the training split, for a baseline that reads no image, [`constant_class_mask`].
+
+    Returns:
+        metrics: `{split}_mean_iou`, `{split}_pixel_accuracy`, and `{split}_iou_{class}` of each class that occurs, in
+            [0, 1]; with `train`, `{split}_mean_mask_iou` of its constant mask.
+        masks: (N, H, W) uint8 of each split.
+    """
+    metrics: dict[str, float] = {}
+    masks: dict[str, np.ndarray] = {}
+    for split, rows in splits.items():
+        output = trainer.predict(rows, metric_key_prefix=split)
+        labels = first_output(output.label_ids)
+        decided = class_masks(first_output(output.predictions), labels.shape[1:])
+        counts = MaskCounts(len(label_names))
+        counts.add(decided, labels)
+        figures = counts.figures()
+        if train is not None:
+            constant = MaskCounts(len(label_names))
+            mask = constant_class_mask(train, len(label_names))
+            constant.add(np.broadcast_to(mask, labels.shape), labels)
+            figures["mean_mask_iou"] = constant.figures()["mean_iou"]
+        by_class = zip(label_names, counts.iou().tolist(), strict=True)
+        figures |= {f"{IOU}{name}": value for name, value in by_class if not np.isnan(value)}
+        metrics |= {f"{split}_{key}": value for key, value in figures.items()}
+        masks[split] = decided.astype(np.uint8)
+    store(trainer, ClassMaskDecisions())
+    return metrics, masks
+
+
+def constant_class_mask(split: SegmentationSplit, num_classes: int) -> np.ndarray:
+    """The most frequent class at each pixel of a split's masks: (H, W). A net that learned only where classes are, and
+    nothing about images, would predict it: a baseline to beat."""
+    counts = np.stack([(split.masks == i).sum(0) for i in range(num_classes)])  # (C, H, W)
+    return counts.argmax(0).astype(np.uint8)
+
+
+def class_tables(metrics: Mapping[str, float], label_names: Sequence[str]) -> str:
+    """The closing tables: a line per figure, and one per class, validation and test side by side."""
+    splits = {"validation": "eval", "test": "test"}
+    rows = [
+        {"figure": name, **{title: metrics.get(f"{split}_{key}") for title, split in splits.items()}}
+        for key, name in CLASS_FIGURES.items()
+        if f"eval_{key}" in metrics
+    ]
+    by_class = {title: class_ious(metrics, split, label_names) for title, split in splits.items()}
+    return f"{results_table(rows)}\n\n{iou_table(label_names, by_class)}"
+
+
+def class_ious(metrics: Mapping[str, float], split: str, label_names: Sequence[str]) -> list[float]:
+    """The IoU of each class in a split, NaN for a class that does not occur there."""
+    return [metrics.get(f"{split}_{IOU}{name}", float("nan")) for name in label_names]
+
+
+def iou_table(label_names: Sequence[str], columns: Mapping[str, Sequence[float]]) -> str:
+    """A line for each class, with the IoUs (C,) of each column."""
+    by_class = zip(*columns.values(), strict=True)
+    rows = [
+        {"IoU of class": name, **dict(zip(columns, map(float, values), strict=True))}
+        for name, values in zip(label_names, by_class, strict=True)
+    ]
+    return results_table(rows)
+
+
+def close_class_masks(
+    trainer: Any,
+    splits: Mapping[str, Any],
+    data: SegmentationData,
+    card_facts: Mapping[str, Any] | None = None,
+    *,
+    picture: int = 0,
+) -> dict[str, float]:
+    """Close a run on several classes, as [`close_masks`] does."""
+    metrics, masks = evaluate_class_masks(trainer, splits, data.label_names, data.train)
+
+    trainer.report_facts = {"figures": {"names": CLASS_FIGURES, "chosen": "mean_iou"}}
+
+    def report(folder: Path) -> str:
+        trainer.report_facts["class_masks"] = class_page_facts(data, masks)
+        write_class_masks(folder, data, masks, picture)
+        return class_tables(metrics, data.label_names)
+
+    facts = {"rows": {split: len(rows) for split, rows in splits.items()}, **(card_facts or {})}
+    score = score_of(metrics, "mean_iou", CLASS_FIGURES["mean_iou"])
+    hints = [hint_of_one_mask(metrics["eval_mean_iou"], metrics["eval_mean_mask_iou"], trainer.args)]
+    return close_run(trainer, metrics, report, facts, files=("images", "masks"), score=score, hints=hints)
+
+
+def class_page_facts(data: SegmentationData, masks: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """What the page of a run shows: the decisions on `test`, or else on validation.
+
+    Args:
+        data, masks: as for [`write_class_masks`].
+    """
+    shown, last, split = last_split(data, masks)
+    origin = partial(row_origin, data, split)
+    return {"split": split, **class_mask_facts(masks[last], shown, data.label_names, origin)}
+
+
+def last_split(data: SegmentationData, found: Mapping[str, Any]) -> tuple[SegmentationSplit, str, str]:
+    """The split that a report shows, its name among the predictions, and its name in the data."""
+    if "test" in found:
+        assert data.test is not None, "it has predictions"
+        return data.test, "test", "test"
+    return data.validation, "eval", "validation"
+
+
+def write_class_masks(
+    folder: str | Path, data: SegmentationData, masks: Mapping[str, np.ndarray], picture: int = 0
+) -> None:
+    """Write `_predictions_SPLIT.npz` for each split: `masks` (N, H, W) uint8 of class ids, and `origins` (N,), the
+    source of each image as JSON. If `picture` > 0, also draw so many images of the last split in `picture.png`.
+
+    Raises:
+        ValueError: a picture is asked for, but matplotlib is missing.
+    """
+    for split, values in masks.items():
+        loaded = SHOWN.get(split, split)
+        origins = [json.dumps(row_origin(data, loaded, row)) for row in range(len(values))]
+        np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", masks=values, origins=np.array(origins))
+    if picture:
+        shown, last, _ = last_split(data, masks)
+        save_class_picture(Path(folder) / "picture.png", shown, {"prediction": masks[last]}, data.label_names, picture)
+
+
+def save_class_picture(
+    path: str | Path,
+    split: SegmentationSplit,
+    predictions: Mapping[str, np.ndarray],
+    label_names: Sequence[str],
+    count: int = 8,
+) -> None:
+    """A column for each of the first `count` images of a split; rows: image, truth, and each prediction (N, H, W), with
+    the colours of [`palette`] and a legend of the classes that are shown.
+
+    Raises:
+        ValueError: matplotlib is missing.
+    """
+    colours, count = palette(), min(count, len(split.images))
+    masks = {name: values[:count] for name, values in {"truth": split.masks, **predictions}.items()}
+    layers = {"image": split.images[:count], **{name: colours[values] for name, values in masks.items()}}
+    there = np.unique(np.concatenate([np.unique(values) for values in masks.values()])).tolist()
+    names = {value: label_names[value] if value != IGNORE else "does not count" for value in there}
+    draw_layers(path, layers, {name: colours[value] / 255 for value, name in names.items()})
+
+
+FIGURES = {
+    "mean_iou": "mean IoU at 0.5",
+    "mean_iou_tuned": "mean IoU at the tuned threshold",
+    "pixel_accuracy": "pixel accuracy at 0.5",
+    "pixel_accuracy_tuned": "pixel accuracy at the tuned threshold",
+    "mean_mask_iou": "mean IoU of the mean training mask, for every image",
+}
+DECODER_FIGURES = {FIXED: "mean_iou", THRESHOLD: "mean_iou_tuned"}  # decoder -> key of its mean IoU
+BASELINES = ("mean_mask_iou",)  # figures that do not measure the model
+
+
+def evaluate_masks(
+    trainer: Trainer, splits: Mapping[str, Any], train: SegmentationSplit | None = None
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Predict each split, fit the decisions on `eval`, and score all splits at 0.5 and at the tuned threshold.
+
+    The decisions are also stored in the task-net's config.
+
+    Args:
+        trainer: a [`SealTrainer`] for masks, or a [`MaskEnergyTrainer`].
+        splits: rows by name, with `eval`.
+        train: the training split, for a baseline that reads no image, [`constant_mask`].
+
+    Returns:
+        metrics: `{split}_mean_iou`, `{split}_pixel_accuracy`, both also with `_tuned`, in [0, 1], and `threshold`;
+            with `train`, `{split}_mean_mask_iou` of its mean mask.
+        probabilities: (N, H, W) of each split.
+    """
+    probabilities, labels = {}, {}
+    for split, rows in splits.items():
+        output = trainer.predict(rows, metric_key_prefix=split)
+        probabilities[split] = mask_probabilities(first_output(output.predictions))
+        labels[split] = first_output(output.label_ids)
+    decisions = MaskDecisions.fit(probabilities["eval"], labels["eval"], decoder=getattr(trainer.args, "decoder", None))
+    assert decisions.threshold is not None, "as `fit` says"
+    metrics = mask_figures(probabilities, labels, decisions.threshold)
+    if train is not None:
+        constant = constant_mask(train)
+        for split, masks in labels.items():
+            same = np.broadcast_to(constant, masks.shape)
+            metrics[f"{split}_mean_mask_iou"] = mask_metrics(same, masks)["mean_iou"]
+    store(trainer, decisions)
+    return metrics, probabilities
+
+
+def mask_figures(
+    probabilities: Mapping[str, np.ndarray], labels: Mapping[str, np.ndarray], threshold: float
+) -> dict[str, float]:
+    """`{split}_{figure}` of [`mask_metrics`] at 0.5 and, with `_tuned`, at a threshold; and `threshold`.
+
+    Args:
+        probabilities, labels: (N, H, W) of each split.
+    """
+    metrics: dict[str, float] = {}
+    for split, values in probabilities.items():
+        for ending, cut in (("", 0.5), ("_tuned", threshold)):
+            figures = mask_metrics(values, labels[split], cut)
+            metrics |= {f"{split}_{key}{ending}": value for key, value in figures.items()}
+    return metrics | {"threshold": threshold}
+
+
+def constant_mask(split: SegmentationSplit) -> np.ndarray:
+    """The mean mask of a split, cut at the threshold with the best mean IoU on this split: (H, W) of 0 and 1. A net
+    that learned only where objects are, and nothing about images, would predict it: a baseline to beat."""
+    counted = (split.masks != IGNORE).sum(0)
+    mean = (split.masks == 1).sum(0) / np.maximum(counted, 1)  # 0 if all masks ignore the pixel
+    threshold, _ = tune_mask_threshold(np.broadcast_to(mean, split.masks.shape), split.masks)
+    return (mean >= threshold).astype(np.uint8)
+
+
+def mask_table(metrics: Mapping[str, float], decisions: MaskDecisions | None = None, folded: bool = False) -> str:
+    """The closing table: a line per figure, validation and test side by side, and the threshold. With `decisions`, the
+    saved decoder is marked, `folded` into the bias or not."""
+    chosen = None if decisions is None else DECODER_FIGURES[decisions.decoder]
+    rows = figure_rows(metrics, FIGURES, chosen)
+    mark = "" if decisions is None else f"\n\n{chosen_line(decisions.decoder, folded)}"
+    return f"{results_table(rows)}{mark}\n\nthreshold tuned on validation: {metrics['threshold']:g}"
+
+
+def close_masks(
+    trainer: Any,
+    splits: Mapping[str, Any],
+    data: Any,
+    card_facts: Mapping[str, Any] | None = None,
+    *,
+    picture: int = 0,
+) -> dict[str, float]:
+    """Close a segmentation run: evaluate, save, write results, the card and the files of [`write_masks`], print the
+    table, push if the arguments ask for it.
+
+    Args:
+        splits, data: as for [`evaluate_masks`] and [`write_masks`].
+        card_facts: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
+        picture: number of test images to draw.
+
+    Returns:
+        the figures of [`evaluate_masks`] or [`evaluate_class_masks`].
+    """
+    if isinstance(trainer.space, MaskSpace):
+        return close_class_masks(trainer, splits, data, card_facts, picture=picture)
+    metrics, probabilities = evaluate_masks(trainer, splits, data.train)
+    decisions = MaskDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
+
+    trainer.report_facts = {"figures": {"names": FIGURES, "chosen": DECODER_FIGURES[decisions.decoder]}}
+
+    def report(folder: Path) -> str:
+        write_masks(folder, data, probabilities, picture, decisions.cut())
+        trainer.report_facts["masks"] = page_facts(data, probabilities, decisions.cut())
+        return mask_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
+
+    figure = DECODER_FIGURES[decisions.decoder]
+    score = score_of(metrics, figure, FIGURES[figure], decisions.folded or decisions.decoder)
+    hints = [hint_of_one_mask(metrics[f"eval_{figure}"], metrics["eval_mean_mask_iou"], trainer.args)]
+    if card_facts is None:
+        return close_run(trainer, metrics, report, score=score, hints=hints)
+    facts = {"rows": {split: len(rows) for split, rows in splits.items()}, **card_facts}
+    return close_run(trainer, metrics, report, facts, files=("images", "masks"), score=score, hints=hints)
+
+
+def page_facts(data: SegmentationData, probabilities: Mapping[str, np.ndarray], threshold: float) -> dict[str, Any]:
+    """What the page of a run shows: the decisions on `test`, or else on validation, and the curve of validation.
+
+    Args:
+        data, probabilities, threshold: as for [`write_masks`].
+    """
+    shown, last, split = last_split(data, probabilities)
+    found = mask_facts(probabilities[last], shown, threshold, partial(row_origin, data, split))
+    curve = threshold_facts(probabilities["eval"], data.validation.masks)
+    return {"split": split, **found, "curve": curve}
+
+
+def write_masks(
+    folder: str | Path,
+    data: SegmentationData,
+    probabilities: Mapping[str, np.ndarray],
+    picture: int = 0,
+    threshold: float = 0.5,
+) -> None:
+    """Write `_predictions_SPLIT.npz` for each split: `probabilities` (N, H, W) in half precision, `masks` (N, H, W) of
+    0 and 1, and `origins` (N,), the source of each image as JSON. If `picture` > 0, also draw so many images of the
+    last split in `picture.png`.
+
+    Args:
+        data: from [`load_masks`].
+        probabilities: of `eval` and perhaps `test`, from [`evaluate_masks`].
+        threshold: of the masks.
+
+    Raises:
+        ValueError: a picture is asked for, but matplotlib is missing.
+    """
+    for split, values in probabilities.items():
+        loaded = SHOWN.get(split, split)
+        arrays: dict[str, Any] = {
+            "probabilities": values.astype(np.float16),
+            "masks": (values.astype(np.float64) >= threshold).astype(np.uint8),
+            "origins": np.array([json.dumps(row_origin(data, loaded, row)) for row in range(len(values))]),
+        }
+        np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", **arrays)
+    if picture:
+        shown, last, _ = last_split(data, probabilities)
+        save_picture(Path(folder) / "picture.png", shown, {"prediction": probabilities[last]}, picture)
+
+
+def save_picture(
+    path: str | Path, split: SegmentationSplit, predictions: Mapping[str, np.ndarray], count: int = 8
+) -> None:
+    """A column for each of the first `count` images of a split; rows: image, truth, and each prediction (N, H, W).
+
+    Raises:
+        ValueError: matplotlib is missing.
+    """
+    layers = {"image": split.images, "truth": split.masks == 1, **predictions}
+    draw_layers(path, {name: layer[:count] for name, layer in layers.items()})

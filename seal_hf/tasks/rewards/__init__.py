@@ -1,0 +1,1 @@
+"""Rows without gold, for which rules or a function tell how well an output suits its input."""

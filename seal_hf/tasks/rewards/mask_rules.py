@@ -1,0 +1,225 @@
+"""Rules for masks, which need no gold masks. See `reward.py` for how they make a reward.
+
+    - area: [0.1, 0.4]         the share a of the pixels that are foreground, from l to h: s_r = a / l below l,
+                               (1 - a) / (1 - h) above h, else 1
+    - connected: 1             s_r = the share of the foreground's pixels in its largest piece, or in so many pieces; 1
+                               without foreground. Pixels touch at their sides
+    - touches_border: false    s_r = 1 if no pixel of the image's border is foreground, else 0; `true`: the reverse
+    - inside: [0, 0.2, 1, 0.9] s_r = the share of the foreground's pixels inside this box: left, top, right and bottom
+                               as shares of the width and the height; 1 without foreground
+    - smooth: 3                s_r = the share of the pixels that are as most pixels of the square of so many pixels
+                               around them
+
+Every rule applies to every image. Pixels that do not count (255) are background for all rules, and in no share.
+With `of: CLASS` a rule is about another class than the foreground.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .reward import Conflict, Rules
+from .rule import Item, Rule
+
+FOREGROUND = "foreground"
+
+
+def _area(item: Item) -> list[Rule]:
+    return _read(item, item.interval(item.values["area"], "area"))
+
+
+def _connected(item: Item) -> list[Rule]:
+    return _read(item, (item.number("connected", low=1, whole=True),))
+
+
+def _touches_border(item: Item) -> list[Rule]:
+    value = item.values["touches_border"]
+    if not isinstance(value, bool):
+        raise item.error(f"`touches_border` is {value!r}; it must be true or false.")
+    return _read(item, (float(value),))
+
+
+def _inside(item: Item) -> list[Rule]:
+    box = item.numbers("inside", 4, 0, 1)
+    if not (box[0] < box[2] and box[1] < box[3]):
+        raise item.error(
+            f"`inside` is {list(box)}; it must be left, top, right and bottom, with left < right, top < bottom."
+        )
+    return _read(item, box)
+
+
+def _smooth(item: Item) -> list[Rule]:
+    size = item.number("smooth", low=3, whole=True)
+    if size % 2 == 0:
+        raise item.error(f"`smooth` is {size:g}; it must be an odd number of pixels.")
+    return _read(item, (size,))
+
+
+def _read(item: Item, values: tuple[float, ...]) -> list[Rule]:
+    item.only("of")
+    classes = item.names("of") if "of" in item.values else ()
+    if len(classes) > 1:
+        raise item.error(f"`of` names {len(classes)} classes; expected one. Write a rule for each.")
+    return [item.rule(classes, values=values)]
+
+
+MASK_KINDS = {
+    "area": _area,
+    "connected": _connected,
+    "touches_border": _touches_border,
+    "inside": _inside,
+    "smooth": _smooth,
+}
+
+
+class MaskRuleReward(Rules):
+    """The weighted share of the rules that a mask follows; see the module's docstring.
+
+    Candidates are (B, S, H, W), or of several classes (B, S, C, H, W).
+
+    Args:
+        rules: a YAML file, or a list of [`Rule`].
+        label_names: of the classes; default: background and foreground.
+
+    Raises:
+        ValueError: no rules, an unknown class, or several classes and a rule without `of`.
+    """
+
+    kinds = MASK_KINDS
+    noun = "class"
+
+    def __init__(self, rules: str | Path | Sequence[Rule], label_names: Sequence[str] = ("background", FOREGROUND)):
+        super().__init__(rules, label_names, "the classes")
+        self.label_names = list(label_names)
+        for rule in self.ordered:
+            if not rule.fields and len(label_names) != 2:
+                raise ValueError(
+                    f"{self.where(rule)}A rule ({rule.kind}) does not say which of {len(label_names)} classes; add "
+                    "`of: CLASS`."
+                )
+        self.classes = [self.label_names.index(rule.fields[0]) if rule.fields else 1 for rule in self.ordered]
+        self.tables = {"weight": torch.tensor([rule.weight for rule in self.ordered])}
+
+    def codes(self, inputs: Sequence[Any]) -> list[list[int]]:
+        """Nothing: (N, 0)."""
+        return [[] for _ in inputs]
+
+    @torch.no_grad()
+    def parts(self, codes: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """`mask` (B, H, W)."""
+        self.on(y.device)
+        counts, own = mask.unsqueeze(1), y.argmax(2) if y.dim() == 5 else (y >= 0.5).long()  # ids (B, S, H, W)
+        of = {place: ((own == place) & counts).float() for place in set(self.classes)}
+        found = [
+            FUNCTIONS[rule.kind](of[place], counts.float(), rule.values)
+            for rule, place in zip(self.ordered, self.classes, strict=True)
+        ]
+        there = mask.flatten(1).any(1, keepdim=True).float()
+        return torch.stack(found, dim=-1), there.expand(-1, len(found))
+
+    def coverage(self, codes: Sequence[Any]) -> list[float]:
+        return [1.0] * len(self.ordered)
+
+    def conflicts(self, codes: Sequence[Any]) -> list[Conflict]:
+        """Pairs of rules about one class that no mask follows together."""
+        found = []
+        for i, j in combinations(range(len(self.ordered)), 2):
+            pair = sorted((self.ordered[i], self.ordered[j]), key=lambda rule: rule.kind)
+            if self.classes[i] == self.classes[j] and (why := _contradiction(*pair)):
+                found.append(Conflict((i, j), None, why))
+        return found
+
+
+HALF_PIXEL = 1 / 16  # of a side of 8 pixels, the shortest that is likely: a pixel is inside if its centre is
+
+
+def _contradiction(one: Rule, other: Rule) -> str:
+    """Why no mask follows both; empty if one may. Kinds are in alphabetical order."""
+    kinds, a, b = (one.kind, other.kind), one.values, other.values
+    if kinds == ("area", "area") and (a[0] > b[1] or b[0] > a[1]):
+        return "their areas have no share in common"
+    if kinds == ("area", "inside") and a[0] > (b[2] - b[0]) * (b[3] - b[1]):
+        return "the box is smaller than the least area"
+    if kinds == ("area", "touches_border") and a[1] == 0 and b[0]:
+        return "without foreground nothing touches the border"
+    if kinds == ("inside", "touches_border") and b[0] and min(*a[:2], 1 - a[2], 1 - a[3]) > HALF_PIXEL:
+        return "the box does not reach the border"
+    if kinds == ("touches_border", "touches_border") and a != b:
+        return "one asks for foreground at the border, the other forbids it"
+    return ""
+
+
+# --- the value of each kind: foreground (B, S, H, W), what counts (B, 1, H, W), the rule's numbers -> (B, S) ---------
+
+
+def area(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
+    low, high = values
+    share = y.sum((2, 3)) / counts.sum((2, 3)).clamp_min(1)
+    below = share / low if low > 0 else torch.ones_like(share)
+    above = (1 - share) / (1 - high) if high < 1 else torch.ones_like(share)
+    return torch.minimum(below, above).clamp(0, 1)
+
+
+def connected(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
+    """Labels the pieces of all masks in one call, on the CPU."""
+    from scipy.ndimage import label
+
+    masks, whole = y.flatten(0, 1).cpu().numpy() > 0, y.flatten(0, 1).flatten(1).sum(1).cpu().numpy()
+    sides = np.zeros((3, 3, 3), dtype=bool)
+    sides[1] = [[False, True, False], [True, True, True], [False, True, False]]  # pieces do not cross masks
+    pieces, count = label(masks, sides)
+    sizes = np.bincount(pieces.reshape(-1), minlength=count + 1)[1:]
+    owner = np.zeros(count, dtype=np.int64)
+    where = np.nonzero(pieces)
+    owner[pieces[where] - 1] = where[0]
+    order = np.lexsort((-sizes, owner))  # by mask, the largest first
+    begins = np.searchsorted(owner[order], np.arange(len(masks)))
+    rank = np.arange(count) - begins[owner[order]]
+    kept = order[rank < values[0]]
+    largest = np.bincount(owner[kept], weights=sizes[kept], minlength=len(masks))
+    share = np.where(whole > 0, largest / np.maximum(whole, 1), 1.0)
+    return torch.from_numpy(share).to(y).view(y.shape[:2])
+
+
+def touches_border(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
+    edge = y[..., 0, :].amax(-1) + y[..., -1, :].amax(-1) + y[..., 0].amax(-1) + y[..., -1].amax(-1)
+    return ((edge > 0) == bool(values[0])).float()
+
+
+def inside(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
+    """A pixel is inside if its centre is."""
+    height, width = y.shape[2:]
+    left, top, right, bottom = values
+    rows, columns = ((torch.arange(size, device=y.device) + 0.5) / size for size in (height, width))
+    box = ((rows >= top) & (rows <= bottom)).unsqueeze(1) & ((columns >= left) & (columns <= right))
+    total = y.sum((2, 3))
+    return torch.where(total > 0, (y * box).sum((2, 3)) / total.clamp_min(1), torch.ones_like(total))
+
+
+def smooth(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
+    """Only pixels that count vote, and a pixel agrees with a tie."""
+    size = int(values[0])
+
+    def around(part: Tensor) -> Tensor:
+        return F.avg_pool2d(part, size, stride=1, padding=size // 2, divisor_override=1)
+
+    votes = 2 * around(y) - around(counts)  # above 0: most are foreground
+    agrees = ((votes == 0) | ((votes > 0) == (y > 0))).float() * counts
+    return agrees.sum((2, 3)) / counts.sum((2, 3)).clamp_min(1)
+
+
+FUNCTIONS = {
+    "area": area,
+    "connected": connected,
+    "touches_border": touches_border,
+    "inside": inside,
+    "smooth": smooth,
+}

@@ -1,0 +1,119 @@
+"""Few rows with gold and a reward for the others: label sets, tags or masks, as the rules or the first word say.
+
+This module has the program for tags: citation fields from 5, 10 or 50 tagged references, and rules for the others.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from datasets import concatenate_datasets
+
+from ...cli.recipes import read_recipe, recipe_named
+from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
+from ...cli.train.program import Prepared, Program
+from ...data import TagDataArguments, TagSequenceData, load_tags
+from ...data.tensors.vocabulary import Vocabulary
+from ...training.arguments import SealTrainingArguments
+from ...training.checks import check_was_trained
+from ...utils.messages import did_you_mean
+from ..tags import taggers
+from ..tags.taggers import kind, prepared, ranges, rows_of_splits, tagger
+from . import label_program as label_rewards
+from . import mask_program as mask_rewards
+from .rows import RuleArguments, report_reward, rewarded_rows
+from .rules import output_of_rules
+
+
+@dataclass
+class RewardArguments(RuleArguments, OriginArguments):
+    """The reward, and the two nets."""
+
+    model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})
+    energy: str = field(default="chain", metadata={"help": "Energy of the loss-net."})
+    word_vectors: str | None = field(default=None, metadata={"help": "BiLSTM: a file of vectors, or a package's name."})
+    hidden_size: int | None = field(
+        default=None, metadata={"help": "BiLSTM: width, both directions together; default: 200."}
+    )
+    dropout: float | None = field(default=None, metadata={"help": "BiLSTM: dropout; default: 0.3."})
+
+
+ARGUMENTS = (TagDataArguments, RewardArguments, RunArguments, SealTrainingArguments)
+
+
+def make_trainer(data: TagSequenceData, arguments: Arguments, train_on: Any = rewarded_rows) -> Prepared:
+    """The trainer of both nets, on rows with tags and rows with a reward. `train_on` makes the training rows, as
+    [`rewarded_rows`]."""
+    seen = [rows.select_columns("words") for rows in (data.train, data.unlabelled) if rows is not None]
+
+    def fresh_vocabulary(vectors: Any) -> Vocabulary:
+        return Vocabulary.from_data(
+            concatenate_datasets(seen),
+            data.other_splits,
+            vectors=vectors,
+            features=["case"],
+            characters=True,
+            zero_digits=vectors is None,
+        )
+
+    words = {"word_vectors": arguments.nets.word_vectors}
+    both = tagger(data, arguments, ("energy", "hidden_size", "dropout"), {}, words, fresh_vocabulary)
+    check_was_trained(both.model.loss_net, arguments.training)
+    rows, options = train_on(data, arguments, both.model, both.rows_of)
+    splits = rows_of_splits(both, eval=data.validation, test=data.test)
+    return prepared(data, arguments, both, rows, splits, **options)
+
+
+def close(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> dict[str, float]:
+    """Evaluate, save and report, also on the reward."""
+    figures = taggers.close(prepared, data, arguments)
+    report_reward(prepared, data)
+    return figures
+
+
+PROGRAM = Program(
+    ARGUMENTS,
+    output="tag_sequence",
+    metric="accuracy",
+    recipes={"BiLSTM": "rewards", "encoder": "rewards_text"},
+    kind=kind,
+    loader=load_tags,
+    ranges=ranges,
+    make_trainer=make_trainer,
+    close=close,
+    shares=False,
+)
+PROGRAMS: Mapping[str, Program] = {  # first word of the command line -> program
+    "mlc": label_rewards.PROGRAM,
+    "tagging": PROGRAM,
+    "segmentation": mask_rewards.PROGRAM,
+}
+WORDS = {"label sets": "mlc", "tags": "tagging", "masks": "segmentation"}  # outputs of rules -> that word
+
+
+def program_of(words: Sequence[str]) -> tuple[Program, list[str]]:
+    """The program that a command line asks for, and its flags: by the first word; else by the rules that `--rules` or
+    the recipe names; else for tags.
+
+    Raises:
+        ValueError: another first word, or as [`output_of_rules`].
+    """
+    if words and not words[0].startswith("-") and words[0] not in PROGRAMS:
+        hint = did_you_mean(words[0], PROGRAMS)
+        raise ValueError(f"no kind of output {words[0]!r}.{hint} All of them: {', '.join(PROGRAMS)}.")
+    if words and words[0] in PROGRAMS:
+        return PROGRAMS[words[0]], list(words[1:])
+    joined = [part for word in words for part in (word.split("=", 1) if word.startswith("--rules=") else [word])]
+    file = next((b for a, b in zip(joined, joined[1:], strict=False) if a == "--rules"), None)
+    if file is None and (recipe := recipe_named(words)) is not None:
+        file = read_recipe(recipe).get("rules")
+    return PROGRAMS["tagging" if file is None else WORDS[output_of_rules(file)]], list(words)
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, float]:
+    """Run a command line."""
+    program, words = program_of(sys.argv[1:] if argv is None else argv)
+    return program.main(words)

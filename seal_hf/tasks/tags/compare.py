@@ -1,0 +1,171 @@
+"""Tag sequences, as a comparison sees them: parts of speech, entities, citation fields, semantic roles."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...cli.tuning.ranges import RATE, LogUniform, Range
+from ...core.tag_schemes import core_roles, scheme_of
+from ...data import TagSequenceData
+from ...lab.compare.kinds import Figures, Kind, Scored
+from ...lab.compare.methods import BASELINE, CONSTANT, LOSS_NET_RATE, SEAL, TASK_NET, WEIGHT, Method
+from ...lab.compare.rows import Rows
+from ..energies import energies_of
+from . import program as tagging
+from . import roles as srl
+from .metrics import Tags, span_counts, tag_metrics, token_counts
+from .report import gold_tags, predict_tags
+from .taggers import has_bilstm
+
+# The methods of tag sequences: baselines that decide each tag by itself, within a scheme, or by a CRF; and every loss
+# with every energy.
+
+SCHEME, CORE_ROLES = "tags with a scheme", "tags with core roles"  # what data may have
+BY_RATE: dict[str, Range] = {"learning_rate": RATE}
+BESIDE = {**BY_RATE, "energy_weight": WEIGHT, "loss_net_learning_rate": LOSS_NET_RATE}
+FIRST = {"energy_weight": 0.3, "loss_net_learning_rate": 1e-3}
+CRF = {"task_loss": "crf", "crf_learning_rate": 1e-2}  # its transitions begin at 0
+
+BASELINES: dict[str, Method] = {
+    "constant": Method(BASELINE, "the most frequent tag, for every word", program=CONSTANT),
+    "ce": Method(BASELINE, "cross-entropy", {"energy_loss": "ce"}, BY_RATE),
+    "constrained": Method(
+        BASELINE,
+        "cross-entropy, decoded within the scheme",
+        {"energy_loss": "ce", "constrained_decoding": True},
+        BY_RATE,
+        needs=SCHEME,
+    ),
+    "crf": Method(BASELINE, "a CRF", {"energy_loss": "ce", **CRF}, BY_RATE),
+    "crf_unique_roles": Method(
+        BASELINE,
+        "a CRF, core roles unique at decoding",
+        {"energy_loss": "ce", **CRF, "constrained_decoding": True, "decoder": "unique_roles"},
+        BY_RATE,
+        needs=CORE_ROLES,
+    ),
+    "unique_roles": Method(
+        BASELINE,
+        "cross-entropy, core roles unique by a term of the loss",
+        {"energy_loss": "ce", "task_loss": "unique_roles"},
+        {**BY_RATE, "unique_roles_weight": LogUniform(0.1, 10.0)},
+        {"unique_roles_weight": 1.0},
+        needs=CORE_ROLES,
+    ),
+}
+L1 = {"margin_cost": "l1"}  # the papers' cost of tags
+LOSSES: dict[str, tuple[str, dict[str, Any]]] = {  # name -> in words, settings
+    "nce": ("NCE", {"energy_loss": "nce"}),
+    "ranking": ("NCE without the noise term", {"energy_loss": "ranking"}),
+    "margin": ("margin", {"energy_loss": "margin", **L1}),
+    "infnet": ("InfNet", {"energy_loss": "infnet", **L1}),
+    "infnet_plus": ("InfNet+, stacked", {"energy_loss": "infnet_plus", "cost_augmented_network": "stacked", **L1}),
+    "infnet_plus_shared": ("InfNet+, shared", {"energy_loss": "infnet_plus", "cost_augmented_network": "shared", **L1}),
+    "infnet_plus_separated": (
+        "InfNet+, separated",
+        {"energy_loss": "infnet_plus", "cost_augmented_network": "separated", **L1},
+    ),
+    "regression": ("regression", {"energy_loss": "regression"}),
+    "crf_nce": ("NCE beside a CRF", {"energy_loss": "nce", **CRF}),
+}
+
+
+def methods(energy: str) -> dict[str, Method]:
+    """All methods: the losses with the program's own energy, whose default is `energy`, and `LOSS_ENERGY` for every
+    other one."""
+    found = dict(BASELINES)
+    found |= {name: Method(SEAL, about, settings, BESIDE, FIRST) for name, (about, settings) in LOSSES.items()}
+    for other in (other for other in energies_of("tag_sequence") if other != energy):
+        for name, (about, settings) in LOSSES.items():
+            own = {**settings, "energy": other}
+            found[f"{name}_{other}"] = Method(SEAL, f"{about}, energy {other}", own, BESIDE, FIRST)
+    return found
+
+
+SPANS, TOKENS = ("f1", "accuracy"), ("accuracy",)  # metrics, the default first
+FIGURES = Figures(
+    columns={
+        "f1": "F1 of spans",
+        "accuracy": "accuracy",
+        "exact_match": "exact match",
+        "malformed": "malformed",
+        "core_role_violations": "repeated roles",
+    },
+    tested={},
+    legend="Test figures in percent, mean ± deviation over seeds, each method with its own decoder. *Exact match* is "
+    "the share of sentences with the gold tag at every word.",
+    notes={
+        "malformed": "*Malformed* is the share of predicted sequences that break the tags' scheme.",
+        "core_role_violations": "*Repeated roles* is the share of propositions with a core role twice.",
+    },
+)
+
+
+class TagSequences(Kind):
+    """See [`Kind`]."""
+
+    def pretrained(self, data: TagSequenceData, settings: Mapping[str, Any]) -> bool:
+        return not has_bilstm(Namespace(model_name_or_path=settings.get("model_name_or_path")))
+
+    def metrics(self, data: TagSequenceData) -> Sequence[str]:
+        return TOKENS if data.kind == "plain" else SPANS
+
+    def has(self, data: TagSequenceData) -> set[str]:
+        if scheme_of(data.label_names) == "plain":
+            return set()
+        return {SCHEME, CORE_ROLES} if core_roles(data.label_names) else {SCHEME}
+
+    def score(self, trainer: Any, splits: Mapping[str, Any], data: TagSequenceData) -> Scored:
+        decoder = trainer.args.decoder or trainer.space.decoder
+        rows = {split: splits[split][0] for split in ("eval", "test")}
+        predicted = {split: predict_tags(trainer, found, [decoder])[decoder] for split, found in rows.items()}
+        return self.scored(data, predicted)
+
+    def constant(self, data: TagSequenceData) -> Scored:
+        train, gold = gold_tags(data.train, data.label_names), self.gold(data)
+        ((most, _),) = Counter(tag for tags in train for tag in tags).most_common(1)
+        return self.scored(data, {split: [[most] * len(row) for row in rows] for split, rows in gold.items()})
+
+    @staticmethod
+    def gold(data: TagSequenceData) -> dict[str, Tags]:
+        """The gold tags of validation and test, which comes last."""
+        assert data.test is not None, "as `is_labelled` says"
+        splits = {"eval": data.validation, "test": data.test}
+        return {split: gold_tags(rows, data.label_names) for split, rows in splits.items()}
+
+    def scored(self, data: TagSequenceData, decided: Mapping[str, Tags]) -> Scored:
+        metrics: dict[str, float] = {}
+        for split, gold in self.gold(data).items():
+            figures, tokens = tag_metrics(decided[split], gold, data.kind), token_counts(decided[split], gold)
+            figures["exact_match"] = float(np.mean(tokens[:, 0] == tokens[:, 1]))
+            metrics |= {f"{split}_{key}": value for key, value in figures.items()}
+        rows = {"accuracy": Rows(*tokens.T)}  # those of the test split, which comes last
+        if data.kind != "plain":
+            right, found, there = span_counts(decided["test"], gold, data.kind).T
+            rows["f1"] = Rows(2 * right, found + there)
+        return Scored(metrics, rows)
+
+
+TAGGING = TagSequences(
+    word="tagging",
+    programs={TASK_NET: tagging.PROGRAM},
+    methods=methods(energy="chain"),
+    usual=("constant", "ce", "constrained", "crf", "infnet_plus", "nce"),
+    figures=FIGURES,
+    known_metrics=SPANS,
+    identity={"kind": "tagging"},
+)
+SRL = TagSequences(
+    word="srl",
+    programs={TASK_NET: srl.PROGRAM},
+    methods=methods(energy="tag_attention"),
+    usual=("ce", "constrained", "crf", "crf_unique_roles", "unique_roles", "nce"),
+    figures=FIGURES,
+    known_metrics=SPANS,
+    identity={"kind": "srl"},
+)

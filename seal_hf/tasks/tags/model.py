@@ -1,0 +1,267 @@
+"""Tag sequences: SealForTokenClassification, over any Hugging Face token classifier or the small BiLSTM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from torch import Tensor
+from transformers import AutoModelForTokenClassification, PreTrainedModel
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file, logging
+
+from ...data import TagSequenceData, load_tags
+from ...data.table_sources import loaded
+from ...data.tensors.vocabulary import Vocabulary
+from ...data.tensors.word_vectors import WordVectors
+from ...data.tensors.words import saved_tokenizer
+from ...nets.adapters import library_of
+from ...saving.batches import check_one_kind
+from ...saving.labels import for_other_labels, hub_options, label_maps
+from ...saving.model import SealModel, SealModelT
+from ...utils.files import of_variant
+from ...utils.gate import check_origin, config_of
+from ...utils.messages import check_unread
+from .chains import CRF, tied_crf
+from .recurrent import BiLSTMConfig, BiLSTMForTokenClassification, BiLSTMPreTrainedModel
+from .space import TagSequenceSpace
+from .tagger import Tagger, sentences_of
+
+logger = logging.get_logger(__name__)
+
+DROPOUT = 0.3  # of a fresh BiLSTM
+FEATURE_SIZE = 25  # width of the BiLSTM's embeddings of features and of the predicate's mark
+
+
+class SealForTokenClassification(SealModel):
+    """A token classifier, with logits (B, T, C), and its loss-net.
+
+    A task-net with a CRF has it as `task_net.crf`, and `config.crf` says so. Saved, it is a plain token classifier with
+    three more tensors; other code ignores them and decodes each tag by itself.
+    """
+
+    auto_class = AutoModelForTokenClassification
+    space_class = TagSequenceSpace
+    default_global_size = 128
+
+    @torch.no_grad()
+    def predict(
+        self,
+        words: Sequence[Sequence[str]] | None = None,
+        *,
+        mask: Tensor | None = None,
+        decoder: str | None = None,
+        batch_size: int = 32,
+        columns: Mapping[str, Sequence[Any]] | None = None,
+        **inputs: Tensor,
+    ) -> tuple[Any, Any]:
+        """Tags, by the task-net without dropout.
+
+        Args:
+            words: N sentences, each a list of words; or
+            inputs: the task-net's inputs, in one batch.
+            mask: (B, T) with `inputs`, the positions that count: the first sub-word of each word. Required if tags are
+                decoded together, by a CRF or a scheme; otherwise, and for the BiLSTM, the default is the attention
+                mask.
+            decoder: one of `self.space.decoders`; default: the saved one. Without a saved one, a CRF decodes by
+                Viterbi's algorithm, and any other net decodes each tag by itself.
+            batch_size: sentences per batch; they are batched by length. A sentence longer than the encoder's limit is
+                read in overlapping windows and decoded as a whole.
+            columns: with `words`, further columns by name: the features that a BiLSTM reads, and `predicate`.
+
+        Returns:
+            N tensors of probabilities (T_i, C), on the CPU, and N lists of T_i tag names; for `inputs` probabilities
+            (B, T, C) and tag ids (B, T). A probability is that of a tag at a position, under the distribution that the
+            decoder follows: a softmax, or the marginals of a chain, which are 0 outside `mask`. Those of
+            `unique_roles` are the scheme's: it only restricts the decided sequence.
+
+        Raises:
+            ValueError: there are neither words nor inputs, a required mask is missing, or the decoder is unknown.
+            DataError: a sentence has no words, or has a predicate and is longer than the encoder's limit.
+        """
+        check_one_kind("words", words, inputs)
+        if words is not None:
+            tagged = Tagger(self, decoder, batch_size)(sentences_of(words, columns or {}))
+            return [torch.from_numpy(row.probabilities) for row in tagged], [row.tags for row in tagged]
+        space, net = self.space_class.for_model(self.task_net).decided_by(decoder), self.task_net.eval()
+        mask = space.positions(net, inputs) if mask is None else mask.bool()
+        logits = net(**inputs).logits
+        return space.counting(mask).relax(logits), space.decode(logits, mask=mask)
+
+    def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
+        if isinstance(self.task_net, BiLSTMPreTrainedModel):
+            return Vocabulary.from_pretrained(name, **hub)
+        return saved_tokenizer(name, add_prefix_space=True, **hub)
+
+    @classmethod
+    def from_pretrained(
+        cls: type[SealModelT], model_name_or_path: str | Path, *, crf: bool | None = None, **kwargs: Any
+    ) -> SealModelT:
+        """As [`SealModel.from_pretrained`].
+
+        Args:
+            crf: True if the task-net has a CRF; default: as saved. A fresh CRF starts at zero.
+        """
+        seal = super().from_pretrained(model_name_or_path, **kwargs)
+        saved = getattr(seal.config, "crf", False)
+        if saved if crf is None else crf:
+            source, seal = seal.source, cls(with_crf(seal.task_net), seal.loss_net)
+            seal.source = source
+            if saved:
+                assert isinstance(seal.task_net.crf, CRF)
+                _load_crf(seal.task_net.crf, _saved_crf(str(model_name_or_path), kwargs), str(model_name_or_path))
+        else:
+            seal.config.crf = False
+        return seal.eval()
+
+    @classmethod
+    def for_data(
+        cls,
+        data: TagSequenceData | Any,
+        model_name_or_path: str | None = None,
+        *,
+        vocabulary: Vocabulary | None = None,
+        vectors: WordVectors | None = None,
+        loss_net_encoder: str | None = None,
+        adapter: Any = None,
+        crf: bool | None = None,
+        energy: str | None = None,
+        energy_options: dict[str, Any] | None = None,
+        global_size: int | None = None,
+        word_size: int | None = None,
+        hidden_size: int | None = None,
+        num_layers: int | None = None,
+        dropout: float | None = None,
+        train_word_embeddings: bool | None = None,
+        **kwargs: Any,
+    ) -> SealForTokenClassification:
+        """Both nets for a data set of [`load_tags`] or [`load_srl`].
+
+        Args:
+            data: has `name`, `label_names`, and `train`, whose tags are roles if it has a column `predicate`. Or an
+                argument of [`load_tags`], which is then loaded.
+            model_name_or_path: a Hugging Face encoder or token classifier; default: the BiLSTM.
+            vocabulary: words, characters and features of the BiLSTM.
+            vectors: pretrained word vectors of the BiLSTM; each net gets a copy.
+            loss_net_encoder, adapter, kwargs: see [`SealModel.from_pretrained`]; the BiLSTM takes `separate` or
+                `shared`, and no adapter.
+            crf: a CRF over the logits, trained by `task_loss="crf"`; default: as the task-net was saved.
+            energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
+            word_size, hidden_size, num_layers, dropout, train_word_embeddings: of a fresh BiLSTM; default: as in
+                [`BiLSTMConfig`], but with dropout 0.3.
+
+        Raises:
+            ValueError: both `model_name_or_path` and `vocabulary` are missing; adapters or `kwargs` for the BiLSTM.
+        """
+        data = loaded(data, load_tags)
+        sizes: dict[str, Any] = {"word_size": word_size, "hidden_size": hidden_size, "num_layers": num_layers}
+        sizes |= {"dropout": dropout, "train_word_embeddings": train_word_embeddings}
+        labels: dict[str, Any] = label_maps(data.label_names)
+        loss_net: dict[str, Any] = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
+        if model_name_or_path is not None:
+            own = {"vocabulary": vocabulary, "vectors": vectors, **sizes}
+            _check_own(str(model_name_or_path), own, hub_options(kwargs))
+            names = {"num_labels": len(data.label_names), **labels}
+            options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **names}
+            options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs
+            return cls.from_pretrained(model_name_or_path, crf=crf, **options)
+        if vocabulary is None:
+            raise ValueError(
+                "`model_name_or_path` and `vocabulary` are both missing: give a Hugging Face encoder, or "
+                "Vocabulary.from_data(data.train, ...) for a BiLSTM."
+            )
+        if adapter is not None or loss_net_encoder not in (None, "separate", "shared"):
+            raise ValueError(
+                f"`adapter` is {adapter!r} and `loss_net_encoder` {loss_net_encoder!r}, but a BiLSTM has no pretrained "
+                "base to adapt. Use loss_net_encoder='separate' or 'shared', or give `model_name_or_path`."
+            )
+        check_unread(kwargs, "a BiLSTM")
+        if vectors is not None:
+            sizes["word_size"] = vectors.matrix.shape[1]
+        config = BiLSTMConfig(
+            vocab_size=len(vocabulary.words),
+            char_vocab_size=len(vocabulary.chars),
+            feature_sizes={name: [len(values), FEATURE_SIZE] for name, values in vocabulary.features.items()},
+            predicate_size=FEATURE_SIZE if "predicate" in data.train.column_names else 0,
+            crf=False,
+            **{"dropout": DROPOUT, **{name: value for name, value in sizes.items() if value is not None}},
+            **labels,
+        )
+        task_net = BiLSTMForTokenClassification(config)
+        nets = cls._fresh_loss_net(task_net, None, loss_net_encoder, global_size, energy, energy_options)
+        seal = cls(with_crf(task_net) if crf else task_net, nets)
+        if vectors is not None:
+            matrix, _ = vocabulary.word_matrix(vectors)
+            for net in (seal.task_net, seal.loss_net.encoder):
+                if isinstance(net, BiLSTMPreTrainedModel):
+                    net.set_word_vectors(np.ascontiguousarray(matrix))
+        return seal
+
+
+def is_bilstm(name: str | Path | None, **hub: Any) -> bool:
+    """True if a folder or repo holds a BiLSTM; `hub` as for `from_pretrained`."""
+    try:
+        config = {} if name is None else config_of(name, hub)
+    except OSError:  # an adapter's folder; or none, which the loader reports
+        return False
+    return config.get("model_type") == BiLSTMConfig.model_type
+
+
+def _check_own(name: str, own: dict[str, Any], hub: dict[str, Any]) -> None:
+    """Raises ValueError for options of a fresh BiLSTM with a pretrained model. A saved BiLSTM keeps its sizes, with a
+    warning."""
+    given = {option: value for option, value in own.items() if value is not None}
+    if given:
+        check_origin(name, hub, adapter=True)
+    config = BiLSTMConfig.from_pretrained(name, **hub) if given and is_bilstm(name, **hub) else None
+    for option, value in given.items():
+        if config is None or not hasattr(config, option):
+            raise ValueError(
+                f"`{option}` is for a fresh BiLSTM, but `model_name_or_path` is {name!r}. Leave one of them out."
+            )
+        if (found := getattr(config, option)) != value:
+            logger.warning(f"The BiLSTM in {name} keeps its {option} {found!r}; {value!r} is ignored.")
+
+
+def with_crf(task_net: PreTrainedModel) -> PreTrainedModel:
+    """The task-net with a fresh CRF over its logits; `task_loss="crf"` trains it.
+
+    Raises:
+        ValueError: the task-net has adapters, whose libraries save only the adapters and the classifier.
+    """
+    if library_of(task_net) is not None:
+        raise ValueError("`crf` is True, but the task-net has adapters, and a CRF is not saved with them. Use one.")
+    names: dict = task_net.config.id2label or {}
+    task_net.crf = tied_crf([names[i] for i in range(len(names))])
+    task_net.config.crf = True
+    return task_net
+
+
+def _load_crf(crf: CRF, saved: dict[str, Tensor], name: str) -> None:
+    """A CRF for other tags gets fresh weights, with a warning, as the classifier does under
+    `ignore_mismatched_sizes`."""
+    if {key: value.shape for key, value in saved.items()} == {k: v.shape for k, v in crf.state_dict().items()}:
+        crf.load_state_dict(saved)
+    else:
+        logger.warning(f"The CRF in {name} does not have {crf.num_tags} tags: it gets fresh weights.")
+
+
+def _saved_crf(name: str, kwargs: dict) -> dict[str, Tensor]:
+    """The CRF's tensors from a folder or repo, whose weights may be in several files."""
+    hub, variant = hub_options(kwargs), kwargs.get("variant")
+    try:
+        files = {cached_file(name, of_variant(SAFE_WEIGHTS_NAME, variant), **hub)}
+    except OSError:
+        listed = Path(str(cached_file(name, of_variant(SAFE_WEIGHTS_INDEX_NAME, variant), **hub)))
+        index = json.loads(listed.read_text(encoding="utf-8"))
+        names = {file for key, file in index["weight_map"].items() if key.startswith("crf.")}
+        files = {cached_file(name, file, **hub) for file in names}
+    found: dict[str, Tensor] = {}
+    for part in files:
+        with safe_open(part, "pt") as tensors:
+            found |= {key[4:]: tensors.get_tensor(key) for key in tensors.keys() if key.startswith("crf.")}
+    return found

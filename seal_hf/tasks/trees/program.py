@@ -1,0 +1,57 @@
+"""Constituency parsing as tagging with an energy network as a loss function: one tag per word, decoded into a tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...cli.train.arguments import Arguments, RunArguments
+from ...cli.train.program import Prepared, Program, card_facts
+from ...data import TagSequenceData, load_trees
+from ...training.arguments import SealTrainingArguments
+from ..tags.program import TaggerArguments
+from ..tags.program import make_trainer as make_tagger
+from ..tags.taggers import kind, ranges
+from .metrics import tree_compute_metrics
+from .report import close_trees
+
+
+@dataclass
+class TreeDataArguments:
+    """What to parse: the arguments of [`load_trees`], as flags of a program and keys of a recipe."""
+
+    dataset: str | None = field(
+        default=None, metadata={"help": "File, folder or .zip of bracketed trees; default: an embedded grammar."}
+    )
+    data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
+    max_train_rows: int | None = field(default=None, metadata={"help": "Train on this many trees only."})
+    train_subset: str = field(
+        default="first", metadata={"help": "Which trees max_train_rows keeps: first, or random (seeded)."}
+    )
+
+
+ARGUMENTS = (TreeDataArguments, TaggerArguments, RunArguments, SealTrainingArguments)
+
+
+def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
+    """The trainer of both nets."""
+    metrics = tree_compute_metrics(data.label_names, data.validation["pos"][:])
+    return make_tagger(data, arguments, compute_metrics=metrics)
+
+
+def close(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> dict[str, float]:
+    """Evaluate, save and report."""
+    return close_trees(prepared.trainer, prepared.splits, data, card_facts(data, arguments))
+
+
+PROGRAM = Program(
+    ARGUMENTS,
+    output="tag_sequence",
+    metric="f1",
+    recipes={"BiLSTM": "parsing", "encoder": "parsing_text"},
+    kind=kind,
+    loader=load_trees,
+    ranges=ranges,
+    make_trainer=make_trainer,
+    close=close,
+)
+main = PROGRAM.main
