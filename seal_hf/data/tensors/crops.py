@@ -151,7 +151,8 @@ def pixel_scaling(processor: Any) -> dict[str, Any]:
     factor = getattr(processor, "rescale_factor", 1 / 255) if getattr(processor, "do_rescale", True) else 1
     if not factor > 0:
         raise ValueError(
-            f"The image processor has `rescale_factor` {factor!r} in preprocessor_config.json; expected a number above 0."
+            f"The image processor has `rescale_factor` {factor!r} in preprocessor_config.json; expected a number above "
+            "0."
         )
     mean, std = (processor.image_mean, processor.image_std) if normalised else ([0.0] * 3, [1.0] * 3)
     scaling: dict[str, Any] = {"flip_channels": True} if flipped else {}
