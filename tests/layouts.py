@@ -261,6 +261,33 @@ LABELS = [
         ),
     ),
     Layout(
+        "LIBSVM with ids of labels",
+        "labels",
+        "a.svm",
+        "".join(
+            f"{','.join(sorted(str(NAMES.index(name)) for name in names))} "
+            + " ".join(f"{k}:{value}" for k, value in enumerate(numbers(i), start=1) if value)
+            + "\n"
+            for i, _, names in CHOSEN
+        ),
+        note="label names from classes.txt",
+        beside={"classes.txt": "\n".join(NAMES)},
+        expected=FEATURES,
+    ),
+    Layout(
+        "The extreme classification repository, whose first line has the numbers of rows, features and labels",
+        "labels",
+        "a.svm",
+        f"{len(CHOSEN)} 2 3\n"
+        + "".join(
+            f"{','.join(sorted(str(NAMES.index(name)) for name in names))} "
+            + " ".join(f"{k}:{value}" for k, value in enumerate(numbers(i)) if value)
+            + "\n"
+            for i, _, names in CHOSEN
+        ),
+        expected=[(values, {str(NAMES.index(name)) for name in names}) for values, names in FEATURES],
+    ),
+    Layout(
         "MEKA, which says in the relation how many attributes are labels",
         "labels",
         "a.arff",

@@ -10,8 +10,9 @@ import layouts
 import numpy as np
 import pytest
 
-from seal_hf import load_multilabel, load_srl, load_tags, load_trees
+from seal_hf import load_masks, load_multilabel, load_srl, load_tags, load_trees
 from seal_hf.data import DataError, kind_of
+from seal_hf.data.image_files import pixels
 from seal_hf.data.inputs.features import FeatureTable
 from seal_hf.data.inputs.raw_text import split_words
 from seal_hf.data.inputs.words import Needs, SentenceFile
@@ -241,3 +242,61 @@ def test_columns_that_are_left_out_are_named(tmp_path):
     assert data.kind == "text" and data.train[0]["text"].startswith("a text")
     left = "left out: city (repeated words), n (numbers), picture (web addresses), mood (repeated words)."
     assert left in data.notes
+
+
+# --- masks -----------------------------------------------------------------------------------------------------------
+
+
+def write_masks(images, masks, names, ending="", kind="png", factor=1):
+    Image = pytest.importorskip("PIL.Image", reason="image files need pillow")
+    for folder in (images, masks):
+        folder.mkdir(parents=True, exist_ok=True)
+    for number in names:
+        drawn = np.zeros((6, 5), np.uint8)
+        drawn[number % 4 : 5, 1:3] = factor * (1 + number % 2 * (factor == 1))
+        Image.fromarray(drawn).save(masks / f"{number}{ending}.{kind}")
+        Image.fromarray(np.full((6, 5, 3), number, np.uint8)).save(images / f"{number}.png")
+
+
+@pytest.mark.parametrize("layout", ["voc", "lists of voc", "mmsegmentation", "endings", "gif", "tif"])
+def test_masks_of_other_layouts(tmp_path, layout):
+    folders = {"mmsegmentation": ("img_dir", "ann_dir"), "endings": ("images", "masks")}
+    images, masks = (tmp_path / name for name in folders.get(layout, ("JPEGImages", "SegmentationClass")))
+    kind = layout if layout in ("gif", "tif") else "png"
+    ending = "_mask" if layout == "endings" else ""
+    (tmp_path / "class_names.txt").write_text("sky\nroad\ncar\n")
+    if layout == "mmsegmentation":
+        for split, names in (("train", range(8)), ("val", range(8, 12))):
+            write_masks(images / split, masks / split, names)
+    else:
+        write_masks(images, masks, range(12), ending, kind)
+    if layout == "lists of voc":
+        (tmp_path / "ImageSets" / "Segmentation").mkdir(parents=True)
+        for split, names in (("train", range(8)), ("val", range(8, 12))):
+            (tmp_path / "ImageSets" / "Segmentation" / f"{split}.txt").write_text("".join(f"{i}\n" for i in names))
+    data = load_masks(str(tmp_path))
+    assert data.label_names == ["sky", "road", "car"]
+    if layout in ("lists of voc", "mmsegmentation"):
+        assert (len(data.train), len(data.validation)) == (8, 4)
+    for rows in (data.train, data.validation):
+        for image, mask in zip(rows.images, rows.masks, strict=True):
+            number = int(image[0, 0, 0])
+            expected = np.zeros((6, 5), np.uint8)
+            expected[number % 4 : 5, 1:3] = 1 + number % 2
+            assert np.array_equal(mask, expected)
+
+
+def test_masks_that_are_not_read_are_refused_with_the_way_out(tmp_path):
+    write_masks(tmp_path / "a" / "images", tmp_path / "a" / "masks", range(12), factor=128)
+    with pytest.raises(DataError, match="the masks hold only 0 and 128. If that is the object, write it as 1 or 255"):
+        load_masks(str(tmp_path / "a"))
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "annotations.json").write_text("{}")
+    with pytest.raises(DataError, match="COCO's polygons, as annotations.json may have, are not read"):
+        load_masks(str(tmp_path / "b"))
+    Image = pytest.importorskip("PIL.Image")
+    pages = [Image.fromarray(np.full((6, 5, 3), i, np.uint8)) for i in range(2)]
+    (tmp_path / "c").mkdir()
+    pages[0].save(tmp_path / "c" / "x.tif", save_all=True, append_images=pages[1:])
+    with pytest.raises(DataError, match="x.tif: holds 2 pictures, such as pages or frames; expected one"):
+        pixels(tmp_path / "c" / "x.tif")

@@ -202,3 +202,10 @@ def test_a_wrong_function_of_one_set_is_named_with_its_row(given, said):
     reward = LabelFunctionReward(lambda text, labels: given, LABELS)
     with pytest.raises(ValueError, match=rf"gave {said} for row 1 .*'no joy, unhappy' with the labels \['a', 'b'"):
         reward(torch.tensor(reward.codes(TEXTS))[1:], torch.ones(2, 2, 4), torch.ones(2, 4).bool())
+
+
+def test_keywords_in_scripts_without_blanks_are_found_in_runs_of_letters(tmp_path):
+    (tmp_path / "rules.yaml").write_text("rules:\n- {keywords: [声音, fan, ถัง], for: sound}\n", encoding="utf-8")
+    reward = LabelRuleReward(tmp_path / "rules.yaml", ["sound", "heat"])
+    texts = ["加热快声音小", "a fan", "fans", "ในถังน้ำ", "加热"]
+    assert reward.coverage(reward.codes(texts)) == [3 / 5]

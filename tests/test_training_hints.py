@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from seal_hf.training.hints import (
     hint_after,
     hint_of_baseline,
     hint_of_collapse,
+    hint_of_empty_sets,
     hint_of_missed_labels,
     hint_of_one_tag,
     hints,
@@ -175,6 +177,24 @@ def test_labels_that_no_gold_row_gets_are_named_with_what_changes_them(tmp_path)
     assert "Give --decoder thresholds --target f1_macro," in said(decoder="fixed")
     assert said(target="f1_macro", task_loss="zlpr") == found
     assert hint_of_missed_labels({}, 7, "test rows", SealTrainingArguments(str(tmp_path))) is None
+
+
+def test_rows_without_labels_do_not_hide_what_a_model_does_on_the_others():
+    labels, decided = np.zeros((10, 3)), np.zeros((10, 3), dtype=bool)
+    labels[0, :2] = labels[1, 2] = 1
+    args = SimpleNamespace(target="f1_example")
+    said = hint_of_empty_sets(decided, labels, "test rows", args)
+    assert said == (
+        "The saved decisions give no label to any row: 8 of 10 test rows have no label, and count 1 where none is "
+        "decided, so example F1 says nothing. --target f1_micro decides for rows with labels."
+    )
+    decided[0, 0] = True  # an F1 of 2/3 on the first row and of 0 on the second
+    said = hint_of_empty_sets(decided, labels, "test rows", SimpleNamespace(target="f1_micro"))
+    assert said == (
+        "8 of 10 test rows have no label, and count 1 where none is decided; on the 2 others example F1 is 0.3333."
+    )
+    labels[:6, 0] = 1
+    assert hint_of_empty_sets(decided, labels, "test rows", args) is None
 
 
 def test_a_run_names_the_labels_that_it_misses(tmp_path, capsys):

@@ -77,6 +77,7 @@ def check(file: str | Path, data: Any) -> str:
                 "applies": f"{100 * share:.1f} %",
                 "gold follows": "-" if facts["gold"] is None else f"{100 * facts['gold']:.1f} %",
                 "labelled rows": round(facts["applies"] * len(inputs)),
+                "exactly": "-" if facts["gold"] is None else f"{100 * facts['exactly']['gold']:.1f} %",
                 "rule": in_words(rule) + ("" if share else "  (it applies to no row)"),
             }
         )
@@ -84,7 +85,8 @@ def check(file: str | Path, data: Any) -> str:
     head = f"{file}: {len(rows)} rules on {data.name}, {len(inputs):,} labelled and {without:,} unlabelled rows"
     said = [head, "", results_table(sorted(rows, key=lambda row: row["line"])), ""]
     said.append(
-        "applies: to this share of all these rows. Gold follows: the mean value on labelled rows it applies to."
+        "applies: to this share of all these rows. Gold follows: the mean value on labelled rows it applies to, to "
+        "which rows that break a rule by little add nearly 1; exactly: the share of these rows that follow it wholly."
     )
     said.append(
         f"The whole reward of gold is {100 * found['reward']['gold']:.1f} % on average; it can be at most 100 %."

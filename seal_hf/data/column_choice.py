@@ -328,8 +328,10 @@ def check_texts(cells: Sequence[Any], name: str, source: str) -> None:
     if values and are_numbers(values):
         shown = ", ".join(map(str, values[:3]))
         raise DataError(
-            f"{source}: the column {name!r} holds numbers ({shown}, ...), which are no texts. Name the column of texts "
-            "with --text_column. Numbers are features if no column of texts is named and the others hold none."
+            f"{source}: the column {name!r} holds numbers ({shown}, ...), which are no texts but ids or features. "
+            "Name the "
+            "column of texts with --text_column. Numbers are features if no column of texts is named and the others "
+            "hold none."
         )
 
 

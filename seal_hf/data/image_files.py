@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mimetypes
+from collections.abc import Collection, Sequence
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,15 @@ import torch.nn.functional as F
 from ..utils.files import visible
 from .common import DataError
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
+FOLDERS = (  # names of folders of images and of their masks: ours, VOC's, labelme's, mmsegmentation's, ADE20K's
+    ("images", "masks"),
+    ("JPEGImages", "SegmentationClassPNG"),
+    ("JPEGImages", "SegmentationClass"),
+    ("img_dir", "ann_dir"),
+    ("images", "annotations"),
+    ("images", "labels"),
+)
 
 
 def files_by_stem(folder: Path) -> dict[str, Path]:
@@ -66,8 +76,14 @@ def _upright(image: Any) -> Any:
 
 
 def mask_values(mask: Any) -> np.ndarray:
-    """The stored values of a mask: indices of a palette; 0 and 1 for one bit."""
-    return _array(_opened_cell(mask))
+    """The stored values of a mask: indices of a palette; grey values of a GIF, which has nothing else; 0 and 1 for one
+    bit."""
+    image = _opened_cell(mask)
+    if getattr(image, "format", None) == "GIF":
+        colours = np.asarray(image.convert("RGB"))
+        if (colours == colours[..., :1]).all():
+            return colours[..., 0]
+    return _array(image)
 
 
 def _array(values: Any) -> np.ndarray:
@@ -120,11 +136,20 @@ def opened(file: Path, content: bytes | None = None) -> Any:
     """A PIL image, from a file or its content. It goes through `datasets`, since pillow is optional: only image files
     need it."""
     try:
-        return datasets.Image().decode_example({"path": str(file), "bytes": content})
+        image = datasets.Image().decode_example({"path": str(file), "bytes": content})
     except ImportError as error:
         raise DataError(f"{file}: image files need pillow: pip install 'seal_hf[vision]'.") from error
     except Exception as error:
         raise DataError(f"{file}: not readable as an image: {error}. Replace or remove it.") from error
+    if (count := getattr(image, "n_frames", 1)) > 1:
+        image.close()
+        raise DataError(f"{file}: holds {count} pictures, such as pages or frames; expected one. Save each as a file.")
+    if image.format not in ("GIF", "TIFF"):
+        return image
+    found = image.copy()  # these stay open, for further pictures
+    found.format = image.format
+    image.close()
+    return found
 
 
 def resized(array: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
@@ -143,21 +168,46 @@ def size_of(array: np.ndarray) -> str:
     return f"{array.shape[0]} x {array.shape[1]}"
 
 
-def paired_files(folder: Path) -> list[tuple[Path, Path]]:
-    """The files in `folder`/images, sorted by name, each with its mask in `folder`/masks.
+def image_folders(folder: Path) -> tuple[Path, Path] | None:
+    """The folders of images and of masks in a folder; None if it lacks one of them."""
+    found = ((folder / images, folder / masks) for images, masks in FOLDERS)
+    return next((pair for pair in found if pair[0].is_dir() and pair[1].is_dir()), None)
+
+
+def paired_files(images: Path, masks: Path, names: Sequence[str] | None = None) -> list[tuple[Path, Path]]:
+    """The files in a folder of images, sorted by name, each with its mask. Names of masks may all end alike, as
+    `a_mask.png` for `a.jpg`.
+
+    Args:
+        names: the images to take, by their names without suffix; default: all.
 
     Raises:
-        DataError: no masks/, an image without a mask or a mask without an image; or as [`files_by_stem`].
+        DataError: an image without a mask or a mask without an image; or as [`files_by_stem`].
     """
-    if not (folder / "masks").is_dir():
-        raise DataError(f"{folder}: has images/ but no masks/ beside it. Put the masks there, under the same names.")
-    images, masks = (files_by_stem(folder / part) for part in ("images", "masks"))
-    for have, lack, part in ((images, masks, "masks"), (masks, images, "images")):
+    pictures, drawn = files_by_stem(images), files_by_stem(masks)
+    drawn = _without_ending(drawn, pictures)
+    if names is not None:
+        pictures, drawn = ({name: of[name] for name in names if name in of} for of in (pictures, drawn))
+        missing = [name for name in names if name not in pictures or name not in drawn]
+        if missing:
+            raise DataError(f"{images}: no image or no mask of {missing[0]!r}, which a list of a split names.")
+    for have, lack, part in ((pictures, drawn, masks), (drawn, pictures, images)):
         alone = sorted(set(have) - set(lack))
         if alone:
             others = f", nor for {len(alone) - 1} others" if len(alone) > 1 else ""
             raise DataError(
-                f"{have[alone[0]]}: no file of this name in {folder / part}{others}. Give each image one mask of its "
+                f"{have[alone[0]]}: no file of this name in {part}{others}. Give each image one mask of its "
                 f"name ({', '.join(IMAGE_SUFFIXES)}), or remove it."
             )
-    return [(images[stem], masks[stem]) for stem in images]
+    return [(pictures[stem], drawn[stem]) for stem in pictures]
+
+
+def _without_ending(masks: dict[str, Path], images: Collection[str]) -> dict[str, Path]:
+    """Masks by the names of images, where the names of all masks end in the same way."""
+    if masks.keys() & set(images):
+        return masks
+    alike = commonprefix([stem[::-1] for stem in masks])[::-1]
+    for length in range(len(alike), 0, -1):
+        if all(stem[:-length] in images for stem in masks):
+            return {stem[:-length]: file for stem, file in masks.items()}
+    return masks

@@ -1,4 +1,4 @@
-"""Files whose rows are read one at a time: csv, tsv, jsonl, and json with an array of objects.
+"""Files whose rows are read one at a time: csv, tsv, jsonl, json with an array of objects, and LIBSVM.
 
 The standard library reads them, not `datasets`. There, a short row silently gets empty cells, rows that are all too
 long lose their last cells, a JSON text such as 2024-01-01 becomes a date, errors count rows instead of lines, and a
@@ -19,7 +19,10 @@ from typing import Any, NamedTuple, TextIO
 from .common import DataError
 from .exports import plain_rows
 
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".json")
+SPARSE = (".svm", ".libsvm", ".svmlight")
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", *SPARSE)
+MOST_VALUES = 10**8  # of sparse rows, which are read as lists of all features
+PAIR = re.compile(r"([0-9]+):([-+0-9.eE]+)")
 JSON = (".jsonl", ".json")
 WHITE = re.compile(r"[\s,]*")
 BLOCK = 1 << 20  # characters of a JSON array that are decoded at once
@@ -52,8 +55,11 @@ def read_lines(path: Path, without_header: Sequence[str] = ()) -> Lines:
         DataError: names the file and the line, when that is reached.
     """
     left_out: Counter[str] = Counter()
-    is_json = path.suffix.lower() in JSON
-    rows = _checked(path, _objects(path, left_out) if is_json else _table(path, without_header))
+    suffix = path.suffix.lower()
+    if suffix in SPARSE:
+        rows = _checked(path, _sparse(path))
+    else:
+        rows = _checked(path, _objects(path, left_out) if suffix in JSON else _table(path, without_header))
     return Lines(next(rows)[1], rows, left_out)
 
 
@@ -166,6 +172,52 @@ def _objects(path: Path, left_out: Counter[str]) -> Iterator[Row]:
         yield number, [row[name] for name in columns]
     if not columns:
         raise DataError(f"{path} is empty." if not left_out else f"{path}: no row has an annotation.")
+
+
+def _sparse(path: Path) -> Iterator[Row]:
+    """LIBSVM's lines, `labels index:value ...` with ids of labels separated by commas, as lists of features and of
+    labels. The first line of the extreme classification repository has the numbers of rows, features and labels."""
+    yield 1, ["features", "labels"]
+    size, header, count, lowest = _size_of_sparse(path)
+    if not count:
+        raise DataError(f"{path} is empty.")
+    if count * size > MOST_VALUES:
+        raise DataError(
+            f"{path}: {count} rows of {size} features are {count * size:,} numbers, more than {MOST_VALUES:,} that "
+            "are read. "
+            "Reduce the features, such as by TruncatedSVD of scikit-learn, and give a .parquet with lists of numbers."
+        )
+    with open(path, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            text = line.partition("#")[0].strip()
+            if not text or (header and number == 1):
+                continue
+            labels, _, rest = ("", "", text) if ":" in text.split()[0] or line[0].isspace() else text.partition(" ")
+            features = [0.0] * size
+            for pair in rest.split():
+                found = PAIR.fullmatch(pair)
+                if found is None:
+                    raise DataError(f"{path}, line {number}: {pair[:40]!r} is no feature; expected index:value.")
+                features[int(found[1]) - lowest] = float(found[2])
+            ids = [label for label in labels.split(",") if label]
+            if not all(re.fullmatch(r"[0-9]+(\.0+)?", label) for label in ids):
+                raise DataError(f"{path}, line {number}: the labels are {labels[:40]!r}; expected ids with commas.")
+            yield number, [features, [int(float(label)) for label in ids]]
+
+
+def _size_of_sparse(path: Path) -> tuple[int, bool, int, int]:
+    """The number of features, whether the first line is a header, the number of rows, and the lowest index."""
+    largest, smallest, count, header = -1, 1, 0, None
+    with open(path, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            if number == 1 and (numbers := re.fullmatch(r"\s*([0-9]+) +([0-9]+) +([0-9]+)\s*", line)):
+                header = int(numbers[2])
+                continue
+            indices = [int(index) for index, _ in PAIR.findall(line.partition("#")[0])]
+            count += bool(line.partition("#")[0].strip())
+            largest, smallest = max([largest, *indices]), min([smallest, *indices])
+    lowest = 0 if header is not None else smallest  # LIBSVM counts from 1, unless a 0 occurs
+    return (max(largest + 1, header or 0) - lowest, header is not None, count, lowest)
 
 
 def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

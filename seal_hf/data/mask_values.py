@@ -142,6 +142,12 @@ class Seen:
         missing = np.flatnonzero(self.pixels[: self.largest] == 0).tolist()
         if missing or self.largest >= MOST_UNNAMED:
             found = f"but no mask holds {missing[0]}" if missing else f"and there are {self.largest + 1} values in all"
+            if missing == [*range(1, self.largest)] and self.pixels[0]:
+                raise DataError(
+                    f"{self.first[self.largest]}: the masks hold only 0 and {self.largest}. If that is the object, "
+                    "write "
+                    f"it as 1 or {IGNORE}."
+                )
             from_1 = " If ids begin at 1, give `reduce_labels` (--reduce_labels true)." if missing == [0] else ""
             raise DataError(
                 f"{self.first[self.largest]}: the mask holds the value {self.largest}, {found}: these may be no class "

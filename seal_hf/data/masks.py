@@ -20,7 +20,7 @@ from ..utils.messages import did_you_mean
 from .common import DataError, Origins, check_splits, find_data
 from .digit_masks import DIGITS, draw_digit_masks
 from .hygiene import keys_of, repeat_notes
-from .image_files import mask_values, paired_files, pixels
+from .image_files import image_folders, mask_values, paired_files, pixels
 from .image_tables import check_files
 from .inputs.stored_arrays import reason
 from .mask_reader import MaskReader, SegmentationSplit
@@ -211,29 +211,59 @@ def _read_path(path: Path, reader: MaskReader) -> dict[str, SegmentationSplit]:
                 )
             splits[split] = _read_npz(file, reader)
         return splits
+    return {split: _read_folder(*found, reader) for split, found in _folders(path).items()}
+
+
+Found = tuple[Path, Path, list[str] | None]  # folders of images and masks, and the images to take
+
+
+def _folders(path: Path) -> dict[str, Found]:
+    """Split -> the folders of its images and masks."""
+    if (found := image_folders(path)) is not None:
+        below = {
+            split: found[0] / each.name
+            for each in visible(found[0])
+            if each.is_dir() and (split := split_of(each.name))
+        }
+        if below:
+            return {split: (images, found[1] / images.name, None) for split, images in below.items()}
+        lists = path / "ImageSets" / "Segmentation"  # of VOC
+        named = {split: file for file in visible(lists) if (split := split_of(file.stem))} if lists.is_dir() else {}
+        if "train" in named:
+            return {split: (*found, file.read_text(encoding="utf-8").split()) for split, file in named.items()}
+        return {"all": (*found, None)}
     if (path / "images").is_dir():
-        return {"all": _read_folder(path, reader)}
-    folders: dict[str, Path] = {}
+        raise DataError(f"{path}: has images/ but no masks/ beside it. Put the masks there, under the same names.")
+    folders: dict[str, Found] = {}
     for folder in visible(path):
-        split = split_of(folder.name) if (folder / "images").is_dir() else None
-        if split is None and (folder / "images").is_dir() and (folder / "masks").is_dir():
+        pair = image_folders(folder) if folder.is_dir() else None
+        split = split_of(folder.name) if pair or (folder / "images").is_dir() else None
+        if split is None and pair is not None:
             raise DataError(
                 f"{folder}: the name is not that of a split, but it has images/ and masks/. Call it train, validation "
                 "or test, or move it elsewhere."
             )
         if split in folders:
             raise DataError(
-                f"{folder}: {folders[split].name}/ beside it is already the {split} split. Give one folder per split, "
-                "and put the images of both into it."
+                f"{folder}: {folders[split][0].parent.name}/ beside it is already the {split} split. Give one folder "
+                "per "
+                "split, and put the images of both into it."
             )
-        if split is not None:
-            folders[split] = folder
+        if split is not None and pair is None:
+            raise DataError(
+                f"{folder}: has images/ but no masks/ beside it. Put the masks there, under the same names."
+            )
+        if split is not None and pair is not None:
+            folders[split] = (*pair, None)
     if not folders:
+        shown = ", ".join([p.name for p in visible(path)][:8]) or "nothing"
+        coco = [file.name for file in visible(path) if file.suffix.lower() == ".json"]
+        hint = f" COCO's polygons, as {coco[0]} may have, are not read: draw them as masks." if coco else ""
         raise DataError(
-            f"{path}: found {', '.join([p.name for p in visible(path)][:8]) or 'nothing'}; expected .npz files "
-            "(one per split), or folders images/ and masks/, here or below train/, validation/ and test/."
+            f"{path}: found {shown}; expected .npz files (one per split), or folders images/ and masks/, here or below "
+            f"train/, validation/ and test/; VOC's JPEGImages/ and SegmentationClass/, or img_dir/ and ann_dir/.{hint}"
         )
-    return {split: _read_folder(folder, reader) for split, folder in folders.items()}
+    return folders
 
 
 def _read_npz(file: Path, reader: MaskReader) -> SegmentationSplit:
@@ -261,9 +291,9 @@ def _read_npz(file: Path, reader: MaskReader) -> SegmentationSplit:
     return reader.rows(zip(images, masks, strict=True), str(file))
 
 
-def _read_folder(folder: Path, reader: MaskReader) -> SegmentationSplit:
-    files = paired_files(folder)
-    return reader.rows(((pixels(image), mask_values(mask)) for image, mask in files), str(folder), files)
+def _read_folder(images: Path, masks: Path, names: list[str] | None, reader: MaskReader) -> SegmentationSplit:
+    files = paired_files(images, masks, names)
+    return reader.rows(((pixels(image), mask_values(mask)) for image, mask in files), str(images.parent), files)
 
 
 def _read_tables(

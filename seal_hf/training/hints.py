@@ -10,7 +10,7 @@ import numpy as np
 from transformers import TrainerState, TrainingArguments
 from transformers.utils import logging
 
-from ..decisions.targets import F1_MACRO
+from ..decisions.targets import F1_MACRO, F1_MICRO
 from ..loss_net.energy_weight import BLIND_SHARE
 from ..tasks.labels.metrics import decided_and_gold
 from ..tasks.labels.task_losses import TASK_LOSSES
@@ -129,6 +129,26 @@ def hint_of_missed_labels(missed: Mapping[str, int], num_labels: int, split: str
     rows = [f"{name} ({count:,} row{'s' * (count != 1)})" for name, count in missed.items()]
     found = f"{len(missed)} of {num_labels} labels {'has' if len(missed) == 1 else 'have'} an F1 of 0 on {split}"
     return f"{found}: {few(rows, SHOWN_LABELS)}. {'Give ' + ', or '.join(flags) + '.' if flags else ''}".rstrip()
+
+
+def hint_of_empty_sets(decided: np.ndarray, labels: np.ndarray, rows: str, args: Any) -> str | None:
+    """The hint for rows most of which have no gold label, which count as right if nothing is decided; None for others.
+
+    Args:
+        decided, labels: (N, L), 0 or 1; labels -1 or NaN are unknown.
+        rows: the rows in words.
+    """
+    sets, gold, _ = decided_and_gold(decided, labels)
+    held = gold.any(1)
+    if not held.any() or 2 * held.sum() > len(held):
+        return None
+    flag = "" if getattr(args, "target", F1_MICRO) == F1_MICRO else " --target f1_micro decides for rows with labels."
+    said = f"{len(held) - held.sum():,} of {len(held):,} {rows} have no label, and count 1 where none is decided"
+    if not sets.any():
+        return f"The saved decisions give no label to any row: {said}, so example F1 says nothing.{flag}"
+    sizes = (sets.sum(1) + gold.sum(1))[held]
+    score = (2 * (sets & gold).sum(1)[held] / sizes).mean()
+    return f"{said}; on the {held.sum():,} others example F1 is {score:.4f}.{flag}"
 
 
 def hint_of_baseline(score: float, baseline: float, reads: str) -> str | None:

@@ -13,6 +13,7 @@ from ..arff import ArffFile, binary, numbers, read_arff
 from ..column_choice import FEATURES
 from ..common import DataError
 from ..feature_tables import feature_lists, number_columns
+from ..line_files import SPARSE
 from ..mulan import CLUS_SPLITS, ROOT, ancestors, column_means, read_folds
 from ..row_tables import Row, Table, chosen_split, parts
 from .base import Chunk
@@ -55,7 +56,10 @@ class FeatureTable(TextReader):
 
         if self.feature_columns:
             return number_columns({name: [row[name] for _, row in part] for name in self.feature_columns}, place)
-        return feature_lists([row[FEATURES] for _, row in part], self.input_size, place)
+        lists = [row[FEATURES] for _, row in part]
+        if Path(self.table.source).suffix.lower() in SPARSE:  # without the last features, which are 0 in all rows
+            lists = [[*values, *[0.0] * (self.input_size - len(values))] for values in lists]
+        return feature_lists(lists, self.input_size, place)
 
 
 class ArffSource(NamedTuple):

@@ -17,7 +17,16 @@ import numpy as np
 
 from ...core.masks import IGNORE
 from ..common import DataError
-from ..image_files import IMAGE_SUFFIXES, as_rgb, files_by_stem, mask_values, paired_files, pixels, size_of
+from ..image_files import (
+    IMAGE_SUFFIXES,
+    as_rgb,
+    files_by_stem,
+    image_folders,
+    mask_values,
+    paired_files,
+    pixels,
+    size_of,
+)
 from ..mask_values import MaskValues
 from .base import Chunk
 from .stored_arrays import StoredArray
@@ -120,9 +129,12 @@ def pictures_of(path: Path, gold: bool = False, values: MaskValues | None = None
     if path.suffix.lower() == ".npz":
         return _of_arrays(path, gold, meaning)
     if gold:
-        if not (path / "images").is_dir():
+        folders = image_folders(path)
+        if folders is None and (path / "images").is_dir():
+            raise DataError(f"{path}: has images/ but no masks/ beside it. Put the masks there, under the same names.")
+        if folders is None:
             raise DataError(f"{path}: expected a folder with images/ and masks/, or an .npz file with both.")
-        pairs = paired_files(path)
+        pairs = paired_files(*folders)
         files, masks = [image for image, _ in pairs], [mask for _, mask in pairs]
         return Pictures([file.stem for file in files], _files(files, pixels), _files(masks, mask_values), **meaning)
     if path.is_dir():

@@ -19,7 +19,13 @@ from ...decisions.seen_sets import SeenSets
 from ...decisions.targets import F1_EXAMPLE
 from ...reports.common import LABEL_REPORT, SHOWN, chosen_line, close_run, figure_rows, results_table, score_of
 from ...training.decisions import fit_labels, is_fitted_by_batch, store
-from ...training.hints import hint_of_baseline, hint_of_collapse, hint_of_missed_labels, missed_labels
+from ...training.hints import (
+    hint_of_baseline,
+    hint_of_collapse,
+    hint_of_empty_sets,
+    hint_of_missed_labels,
+    missed_labels,
+)
 from ...utils.files import whole_file
 from .linear import ENCODER, FEATURES, figure_key, figures_of
 from .metrics import first_output, label_report, ranking_metrics, sigmoid, threshold_curve
@@ -315,6 +321,8 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
     figure = f"{getattr(trainer.args, 'target', F1_EXAMPLE)}_decided"
     score = score_of(metrics, figure, FIGURES[figure], decisions.folded or decisions.decoder)
     hints = [hint_of_collapse(found.predicted["eval"][0], trainer.args)] if found.predicted else []
+    if judged is not None:
+        hints.append(hint_of_empty_sets(judged.decided, judged.labels, rows_of, trainer.args))
     if baseline is not None:
         key = f"eval_{figure_key(figure.removesuffix('_decided'), baseline.on)}"
         hints.append(hint_of_baseline(metrics[f"eval_{figure}"], metrics[key], LINEAR[baseline.on]))

@@ -15,7 +15,8 @@ For `rates`, let r_j be the share of label j among all candidates of the rows of
 and h_j of J labels, s_r = 1 - Σ_j ([r_j - h_j]_+ y_j + [l_j - r_j]_+ (1 - y_j)) / J: a label that is too frequent
 counts against the candidates with it.
 
-A text is searched ignoring case; words of a list match whole words. All but `keywords` apply to every row.
+A text is searched ignoring case; words of a list match whole words, or, in scripts
+without blanks such as Chinese, parts of a run of letters. All but `keywords` apply to every row.
 """
 
 from __future__ import annotations
@@ -34,8 +35,19 @@ from ...core.hierarchy import Hierarchy
 from .reward import Conflict, Rules
 from .rule import Item, Rule
 
+# scripts that write no blanks between words: Chinese and Japanese, Thai, Lao, Burmese, Khmer
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 AGAINST, CLOSED = "keywords_against", "closed"
 MANY = 1e9  # more than any number of labels
+
+
+def _whole_word(word: str) -> str:
+    """The pattern of a word. At an end in a script without blanks, other letters may stand beside it."""
+    before, after = (
+        "" if re.match(f"[{UNSPACED}]", letter) else boundary
+        for letter, boundary in ((word[:1], r"(?<!\w)"), (word[-1:], r"(?!\w)"))
+    )
+    return f"{before}{re.escape(word)}{after}"
 
 
 def _keywords(item: Item) -> list[Rule]:
@@ -44,7 +56,10 @@ def _keywords(item: Item) -> list[Rule]:
     if not sides:
         raise item.error("a rule of the kind 'keywords' needs `for` or `against`, the labels that it speaks about.")
     if isinstance(item.values["keywords"], list):
-        pattern = r"(?<!\w)(" + "|".join(re.escape(word) for word in item.names("keywords")) + r")(?!\w)"
+        words = item.names("keywords")
+        pattern = r"(?<!\w)(" + "|".join(map(re.escape, words)) + r")(?!\w)"
+        if re.search(f"[{UNSPACED}]", "".join(words)):
+            pattern = "|".join(map(_whole_word, words))
     else:
         pattern = item.pattern("keywords")
     return [item.rule(item.names(side), pattern, kind="keywords" if side == "for" else AGAINST) for side in sides]

@@ -30,6 +30,7 @@ from .rule import in_words
 MOST_ROWS = 2000  # of a split
 MOST_GAPS = 40  # rules in the plot
 AT_ONCE = 256  # rows
+EXACT = 1 - 1e-6  # a value above it is 1, but for rounding
 
 
 def reward_facts(trainer: Any, data: Any, validation: Any) -> dict[str, Any]:
@@ -106,11 +107,12 @@ def followed(
     Returns:
         `reward`: name of a set -> mean reward, in [0, 1]; `rules`, of [`Rules`]: for each rule its `rule` in words and
         `weight`, `applies`, the share of the inputs to which it applies, and name of a set -> mean value over these
-        inputs, in [0, 1], or None if there are none.
+        inputs, in [0, 1], or None if there are none; `exactly`: name of a set -> the share of these inputs whose value
+        is 1.
     """
     codes = [torch.tensor(row, dtype=torch.long) for row in reward.codes(inputs)]
     are_tags = not isinstance(next(iter(outputs.values())), np.ndarray)
-    rewards, values, applies = [], [], []
+    rewards, values, exact, applies = [], [], [], []
     for begin in range(0, len(inputs), AT_ONCE):
         part = slice(begin, begin + AT_ONCE)
         sides = {name: rows[part] for name, rows in outputs.items()}
@@ -128,11 +130,13 @@ def followed(
         if isinstance(reward, Rules):
             value, applied = reward.parts(*given)  # (B, S, R), (B, R)
             values.append((value * applied.unsqueeze(1)).sum(0))
+            exact.append(((value > EXACT) * applied.unsqueeze(1)).sum(0))
             applies.append(applied.sum(0))
     found: dict[str, Any] = {"reward": dict(zip(outputs, torch.cat(rewards).mean(0).tolist(), strict=True))}
     if isinstance(reward, Rules):
         times = torch.stack(applies).sum(0)  # (R,)
         means = (torch.stack(values).sum(0) / times).tolist()  # (S, R)
+        shares = (torch.stack(exact).sum(0) / times).tolist()  # (S, R)
         found["rules"] = [
             {
                 "rule": in_words(rule),
@@ -140,6 +144,7 @@ def followed(
                 "applies": int(n) / len(inputs),
             }
             | {name: row[r] if n else None for name, row in zip(outputs, means, strict=True)}
+            | {"exactly": {name: row[r] if n else None for name, row in zip(outputs, shares, strict=True)}}
             for r, (rule, n) in enumerate(zip(reward.ordered, times.tolist(), strict=True))
         ]
     return found
