@@ -15,6 +15,7 @@ from typing import Any
 
 import seal_hf.api
 from seal_hf.__main__ import COMMANDS
+from seal_hf.cli.decide import apply_flags, fit_flags, report_flags
 from seal_hf.cli.evaluate import evaluate_flags
 from seal_hf.cli.predict import predict_flags
 from seal_hf.cli.recipes import DEFAULT_RECIPES
@@ -78,7 +79,7 @@ def command_page() -> str:
         for kind in program.arguments[:3]:
             lines += [flag_row(field) for field in dataclasses.fields(kind)]
         lines += ["", f"And [the arguments of the training](arguments.md#{program.arguments[3].__name__.lower()}).", ""]
-    for make in (predict_flags, evaluate_flags, demo_flags):
+    for make in (predict_flags, evaluate_flags, fit_flags, apply_flags, report_flags, demo_flags):
         flags = make()
         lines += [
             f"## `{flags.prog}`",

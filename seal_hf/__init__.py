@@ -45,6 +45,7 @@ else:
     def __getattr__(name: str) -> Any:
         """A name of `api`, imported when code under the command, or after `seal_hf.decisions`, asks for it."""
         api = import_module(".api", __name__)
+        globals().update({each: getattr(api, each) for each in api.__all__})
         if name in ("__all__", *api.__all__):
             return getattr(api, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,6 +25,9 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     ),
     "train energy": ("seal_hf.tasks.labels.energy_program:main", "an energy network of label sets on its own"),
     "train mask-energy": ("seal_hf.tasks.masks.energy_program:main", "an energy network of masks on its own"),
+    "decide fit": ("seal_hf.cli.decide:fit", "fit decisions on the probabilities of any model, and gold labels"),
+    "decide apply": ("seal_hf.cli.decide:apply", "decide on new probabilities, and say which rows to review"),
+    "decide report": ("seal_hf.cli.decide:report", "figures of decisions on labelled rows, and a page"),
     "rules": ("seal_hf.cli.rules:main", "rules check FILE: what each rule does on a data set, before training"),
     "report": ("seal_hf.cli.report:main", "a page on a run: figures, curves, errors"),
     "demo": ("seal_hf.lab.demo.program:main", "show in the browser what a saved model predicts"),
@@ -38,6 +41,7 @@ OF_REWARDS = {  # first word of `train rewards`, which the rules also tell -> th
     "tagging": "seal_hf.tasks.rewards.program",
     "segmentation": "seal_hf.tasks.rewards.mask_program",
 }
+GROUPS = ("train", "decide")  # first words of subcommands of two words
 CHECKED = ("train", "compare")  # their flags are checked before they are imported
 HELP = ("-h", "--help")
 
@@ -61,8 +65,8 @@ def _run() -> None:
 def subcommand(words: list[str]) -> tuple[str, list[str]]:
     """The name in `COMMANDS` and the words after it. Help and unknown subcommands end the program."""
     sys.argv[0], group = "seal-hf", ""
-    if words[:1] == ["train"]:
-        sys.argv[0], group, words = "seal-hf train", "train ", words[1:]
+    if words and words[0] in GROUPS:
+        sys.argv[0], group, words = f"seal-hf {words[0]}", f"{words[0]} ", words[1:]
     known = {name.removeprefix(group).split()[0] for name in COMMANDS if name.startswith(group)}
     if not words or words[0] in HELP:
         print(help_of(group), file=sys.stdout if words else sys.stderr)

@@ -34,6 +34,7 @@ SUBCOMMANDS = [
     "evaluate",
     "export",
     *(f"train {name}" for name in TRAINED),
+    *(f"decide {name}" for name in ("fit", "apply", "report")),
     "rules",
     "report",
     "demo",
@@ -78,9 +79,9 @@ def test_a_subcommand_is_a_function_of_a_command_line(name):
 
 def test_the_readme_shows_subcommands_that_exist():
     shown = re.findall(
-        r"(?:seal-hf|-m seal_hf) (train [\w-]+|[a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8")
+        r"(?:seal-hf|-m seal_hf) ((?:train|decide) [\w-]+|[a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8")
     )
-    assert {"predict", "evaluate", "train mlc", "compare"} <= set(shown) <= set(SUBCOMMANDS)
+    assert {"predict", "evaluate", "train mlc"} <= set(shown) <= set(SUBCOMMANDS)
 
 
 @pytest.mark.parametrize("name", TRAINED)

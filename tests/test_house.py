@@ -32,6 +32,7 @@ STILL = {
     "data.tensors.crops": "tasks.rewards",
     "data.tensors.semi_supervised": "tasks.rewards",
     "decisions.closed_sets": "tasks.labels",
+    "decisions.counts": "tasks.labels",
     "decisions.decoders": "tasks.labels",
     "decisions.guarantees": "tasks.labels",
     "decisions.labels": "tasks.labels",

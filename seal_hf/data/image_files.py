@@ -10,8 +10,6 @@ from typing import Any
 
 import datasets
 import numpy as np
-import torch
-import torch.nn.functional as F
 
 from ..utils.files import visible
 from .common import DataError
@@ -159,6 +157,9 @@ def resized(array: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
     if array.ndim == 2:
         places = zip(sides, array.shape, strict=True)
         return array[np.ix_(*(((np.arange(side) + 0.5) * length / side).astype(int) for side, length in places))]
+    import torch  # late: tables of scores are read without it
+    import torch.nn.functional as F
+
     planes = torch.from_numpy(array.copy()).permute(2, 0, 1).unsqueeze(0).float()
     planes = F.interpolate(planes, size=sides, mode="bilinear", antialias=True)
     return planes[0].permute(1, 2, 0).round().clamp(0, 255).byte().numpy()

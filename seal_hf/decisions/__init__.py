@@ -1,6 +1,8 @@
 """From probabilities to decisions, whichever model gives the probabilities. Everything here is on numpy arrays: nothing
 imports torch or transformers. base.py says how decisions are fitted and chosen."""
 
+from typing import TYPE_CHECKING, Any
+
 from .base import FIXED, FOLDABLE, THRESHOLD, Decisions, as_threshold
 from .closed_sets import decode_closed_f1
 from .decoders import (
@@ -14,6 +16,9 @@ from .decoders import (
 from .labels import CALIBRATED_CLOSED, CLOSED, NEVER_EMPTY, SEEN, SEEN_F1, LabelDecisions
 from .masks import ClassMaskDecisions, MaskDecisions
 from .tags import TagDecisions
+
+if TYPE_CHECKING:
+    from .estimator import DecidingClassifier
 
 DECISIONS: dict[str, type[Decisions]] = {  # by the name of the output space
     "multi_label": LabelDecisions,
@@ -33,6 +38,7 @@ __all__ = [
     "SEEN_F1",
     "THRESHOLD",
     "ClassMaskDecisions",
+    "DecidingClassifier",
     "Decisions",
     "LabelDecisions",
     "MaskDecisions",
@@ -46,3 +52,12 @@ __all__ = [
     "thresholds_of_label_f1",
     "tune_thresholds_per_label",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimator; scikit-learn is imported when it is first used."""
+    if name == "DecidingClassifier":
+        from .estimator import DecidingClassifier
+
+        return DecidingClassifier
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from ..tasks.labels.metrics import checked_blocks, mask_unknown
 
@@ -72,7 +72,7 @@ def _sizes_to_try(num_rows: int, least: float, error: float) -> list[int]:
 
 def _lower_bound(hits: int, count: int, error: float) -> float:
     """Clopper-Pearson's lower bound of a share, from `hits` of `count` draws; it is wrong with this probability."""
-    return 0.0 if hits == 0 else float(beta.ppf(error, hits, count - hits + 1))
+    return 0.0 if hits == 0 else float(betaincinv(hits, count - hits + 1, error))
 
 
 def thresholds_of_recall(
@@ -90,7 +90,7 @@ def thresholds_of_recall(
     for label, (p, gold) in enumerate(_columns(probabilities, labels)):
         p = np.sort(p[gold])
         places = np.arange(1, len(p) + 1)
-        enough = beta.ppf(1 - confidence, len(p) - places + 1, places) >= least
+        enough = betaincinv(len(p) - places + 1, places, 1 - confidence) >= least
         if enough.any():
             found[label] = p[np.flatnonzero(enough)[-1]]
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -108,6 +108,7 @@ class LabelDecisions(Decisions):
         guarantee: what `fit_guarantee` was asked for: `name`, `value` and `confidence`; or None.
         refused: the numbers of labels that cannot hold a guarantee of each label. `thresholds` never decides them.
         labels: L different names, or None. Files have them; a task-net's config has them elsewhere.
+        crossed: decoder -> its cross-fitted figure, if `fit` has just chosen among them; not stored.
     """
 
     output: ClassVar[str] = "multi_label"
@@ -126,6 +127,7 @@ class LabelDecisions(Decisions):
     guarantee: Mapping[str, Any] | None = None
     refused: Sequence[int] = ()
     labels: Sequence[str] | None = None
+    crossed: Mapping[str, float] | None = field(default=None, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -345,6 +347,7 @@ class LabelDecisions(Decisions):
             sets = cls.cross_fitted(probabilities, labels, names, **options)
             scores = {n: target_scores(target, decided, labels, empty_score, of_errors) for n, decided in sets.items()}
             decoder = usual_or_better(scores, usual_decoder(names, target, numbers.empty_score == 0), ERRORS)
+            numbers.crossed = {name: float(of_rows.mean()) for name, of_rows in scores.items()}
         numbers.decoder = numbers.named(decoder)
         return numbers
 
@@ -356,6 +359,7 @@ class LabelDecisions(Decisions):
         name: str,
         value: float,
         confidence: float = CONFIDENCE,
+        target: str = F1_EXAMPLE,
     ) -> LabelDecisions:
         """Thresholds with a guarantee for new rows that are drawn as these were, whatever the probabilities are worth.
 
@@ -367,15 +371,17 @@ class LabelDecisions(Decisions):
                 is `missed`. All gold labels are `covered` in at least the share `value` of rows.
             value: above 0 and below 1.
             confidence: above 0 and below 1, for `precision` and `recall`: for each label by itself.
+            target: one of `TARGETS`, for `expected_losses`.
 
         Raises:
             ValueError: as `fit`; `name`, `value` or `confidence` is none; too few rows for it.
         """
         check_value("guarantee", name, GUARANTEES)
+        check_value("target", target, TARGETS)
         for argument, number in (("value", value), ("confidence", confidence)):
             check_value(argument, number, above=0.0, below=1.0)
         probabilities, labels = with_known_labels(probabilities, labels)
-        numbers = cls._fitted(probabilities, labels, False, 1.0, ("calibrated_f1",))
+        numbers = cls._fitted(probabilities, labels, False, 1.0, ("calibrated_f1",), target=target)
         asked = {"name": name, "value": float(value), "confidence": float(confidence) if name in OF_LABELS else 1.0}
         if name in OF_LABELS:
             fit = thresholds_of_precision if name == PRECISION else thresholds_of_recall

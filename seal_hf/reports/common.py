@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from ..training.verdict import VERDICT, Score, store_verdict, verdict_of
 from ..utils.files import json_object
 from ..utils.messages import printable
 from ..utils.recorded import command_line
+from ..utils.tables import results_table as results_table
 
 UNASKED = "trainer_output"  # the Trainer's default output folder
 LABEL_REPORT = "label_report.json"  # label sets: figures of each label on the test split, by the decisions
@@ -172,27 +172,3 @@ def figure_rows(
         for figure, name in names.items()
         if any(f"{split}_{figure}" in metrics for split in splits)
     ]
-
-
-def results_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """An aligned plain-text table for the terminal: a column per key, in order of first appearance. Numbers are aligned
-    right, floats have 4 decimals, missing values and NaN are `-`, control characters are written as `\\x1b`. Without
-    rows, the string is empty."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
-    heads = [*map(_cell, columns)]
-    widths = [max(len(line[i]) for line in [heads, *cells]) for i in range(len(heads))]
-    right = [all(isinstance(row.get(column), (int, float, type(None))) for row in rows) for column in columns]
-
-    def line(texts: Sequence[str]) -> str:
-        aligned = (t.rjust(w) if r else t.ljust(w) for t, w, r in zip(texts, widths, right, strict=True))
-        return "  ".join(aligned).rstrip()
-
-    rule = "  ".join("-" * width for width in widths)
-    return "\n".join([line(heads), rule, *map(line, cells)]) if columns else ""
-
-
-def _cell(value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "-"
-    return f"{value:.4f}" if isinstance(value, float) else printable(value).replace("\n", "\\n")

@@ -128,7 +128,8 @@ def add_reading(flags: Flags) -> None:
     add_origin(flags)
     flags.flag(
         "decoder",
-        help="This decoder decides in place of the stored one. For label sets and masks, it may be a threshold.",
+        help="This decoder decides in place of the stored one. For label sets and masks, it may be a threshold; for "
+        "label sets, a FILE.json of `seal-hf decide fit`.",
     )
     flags.flag(
         "batch_size",

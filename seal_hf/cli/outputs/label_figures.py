@@ -1,50 +1,48 @@
-"""Figures of label sets for `seal-hf evaluate`."""
+"""Figures of label sets for `seal-hf evaluate` and `seal-hf decide report`, and their cells in a table of predictions.
+Nothing here needs torch."""
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from ...data.label_cells import cell_writer
 from ...decisions import LabelDecisions, as_threshold
-from ...reports.common import results_table
+from ...decisions.counts import DecidedCounts
 from ...tasks.labels.hierarchical_metrics import F1_HIERARCHICAL
 from ...tasks.labels.metrics import ranking_metrics
-from ...tasks.labels.report import PRINTED_LABELS
-from ...tasks.labels.report_by_batch import DecidedCounts
-from .base import Evaluation, origin_of
+from ...utils.tables import PRINTED_LABELS, results_table
 
 SHOWN = ("f1_example", "f1_micro", "f1_macro", "jaccard", "exact_match", "hamming_loss")  # for every decoder
+DIGITS = 6  # decimals of probabilities, energies and expected losses
 
 
 def label_figures(
-    probabilities: np.ndarray, gold: np.ndarray, labels: Sequence[str], stored: LabelDecisions, options: Namespace
-) -> Evaluation:
-    """Figures under the stored decoder, under every available one, and by label.
+    probabilities: np.ndarray,
+    gold: np.ndarray,
+    labels: Sequence[str],
+    decisions: LabelDecisions,
+    decoder: str | None,
+    origin: str,
+) -> tuple[dict[str, Any], list[str]]:
+    """Figures under one decoder, under every available one, and by label.
 
     Args:
-        probabilities: (N, L) in [0, 1], float32: only blocks of rows are copied.
+        probabilities: (N, L) in [0, 1], float32 or float64: only blocks of rows are copied.
         gold: (N, L) of 0 and 1, or -1 for unknown; int8.
         labels: L names.
-        stored: the task-net's decisions.
-        options: `decoder` names another decoder; `refit` fits all numbers anew on these rows.
+        decoder: default: the stored one.
+        origin: of the decisions, in words.
+
+    Returns:
+        The figures as JSON, and tables for the terminal; the last one is of labels, if there are at most 40.
 
     Raises:
         ValueError: an unknown decoder.
     """
-    decisions = stored
-    if options.refit:
-        decisions = LabelDecisions.fit(
-            probabilities,
-            gold,
-            never_empty=bool((gold.max(1) > 0).all()),
-            decoder=options.decoder,
-            hierarchy=stored.hierarchy,
-            seen=stored.seen,
-            target=stored.target,
-        )
-    chosen = decisions.decoder if options.refit or options.decoder is None else options.decoder
+    chosen = decisions.decoder if decoder is None else decoder
     if as_threshold(chosen) is None:
         chosen = decisions.named(chosen)
     names = dict.fromkeys([*decisions.names, chosen])  # a given threshold is not among the names
@@ -52,26 +50,39 @@ def label_figures(
     by_decoder = {name: counts.figures(name) for name in names}
     figures = {**counts.sets[chosen].figures(), **ranking_metrics(probabilities, gold), **by_decoder[chosen]}
     by_label = counts.sets[chosen].report(labels)
-    fitted = origin_of(options)
     results = {
-        "model": options.model,
-        "input": options.input,
         "rows": len(gold),
         "decoder": chosen,
-        "decisions": {"origin": fitted, **decisions.as_json()},
+        "decisions": {"origin": origin, **decisions.as_json()},
         "figures": figures,
         "decoders": by_decoder,
         "labels": by_label,
     }
-    shown = SHOWN if stored.hierarchy is None else (*SHOWN, F1_HIERARCHICAL)
+    shown = SHOWN if decisions.hierarchy is None else (*SHOWN, F1_HIERARCHICAL)
     rows = [
         {"decoder": f"{name} *" if name == chosen else name, **{key: found[key] for key in shown}}
         for name, found in by_decoder.items()
     ]
-    tables = [results_table([{"figure": name, "value": value} for name, value in figures.items()]), results_table(rows)]
+    tables = [f"{len(gold)} rows, decoder {chosen} (*), {origin}"]
+    tables.append(results_table([{"figure": name, "value": value} for name, value in figures.items()]))
+    tables.append(results_table(rows))
     if len(labels) <= PRINTED_LABELS:
         tables.append(results_table([{"label": name, **of_label} for name, of_label in by_label.items()]))
-    elif options.output is None:
-        tables.append(f"Precision, recall, F1 and support of the {len(labels)} labels: --output FILE.json.")
-    said = f"{len(gold)} rows, decoder {chosen} (*), {fitted}"
-    return Evaluation(results, "\n\n".join([said, *tables]))
+    return results, tables
+
+
+def label_cells(decided: np.ndarray, labels: Sequence[str], suffix: str) -> list[Any]:
+    """The decided labels of each row, in a file with this suffix: a text in csv and tsv, else a list."""
+    chosen = [[labels[i] for i in np.flatnonzero(row).tolist()] for row in decided]
+    return [*map(cell_writer(labels), chosen)] if suffix in (".csv", ".tsv") else chosen
+
+
+def probability_cells(
+    probabilities: np.ndarray, decided: np.ndarray, labels: Sequence[str], of_all: bool = False
+) -> list[dict[str, float]]:
+    """Label -> probability of each row: of the decided labels and the likeliest one, or of all."""
+    shown = decided.copy()
+    shown[np.arange(len(shown)), probabilities.argmax(1)] = True
+    shown |= of_all
+    places = [np.flatnonzero(row).tolist() for row in shown]
+    return [{labels[i]: float(p[i]) for i in row} for p, row in zip(probabilities, places, strict=True)]

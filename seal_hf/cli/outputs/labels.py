@@ -23,21 +23,21 @@ from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
 from ...data.inputs.label_images import ImageFiles, ImageTable, image_column_of, image_files
 from ...data.inputs.tables import TextReader, text_column_of
 from ...data.inputs.writers import Writer, table_writer
-from ...data.label_cells import MULTI_HOT, cell_writer, gold_labels, in_order
+from ...data.label_cells import MULTI_HOT, gold_labels, in_order
 from ...data.row_tables import Table, open_table
 from ...decisions import LabelDecisions, as_threshold
 from ...saving.kinds import holds_image_classifier
 from ...tasks.labels.metrics import row_blocks
 from ...tasks.labels.model import SealForMultiLabel
 from ...utils.messages import check_owner, few
-from .base import Evaluation, OutputKind, with_progress
+from ...utils.tables import PRINTED_LABELS
+from .base import Evaluation, OutputKind, origin_of, with_progress
 from .flags import BATCH_SIZE
-from .label_figures import label_figures
+from .label_figures import DIGITS, label_cells, label_figures, probability_cells
 
 Reader = TextReader | ArffReader | ImageFiles
 IMAGES_PER_CHUNK = 256
 ENTRIES_PER_CHUNK = 1 << 20  # most rows times labels or columns, of which some copies are in memory at once
-DIGITS = 6  # decimals of probabilities and energies
 
 
 class LabelOutput(OutputKind):
@@ -77,6 +77,9 @@ class LabelOutput(OutputKind):
         return self.reader
 
     def check_decoder(self) -> None:
+        if self.given is not None:
+            check_owner({"refit": getattr(self.options, "refit", False)}, "decisions of the model", "a file is given")
+            return
         config = SimpleNamespace(**self.config)
         if getattr(self.options, "refit", False):
             LabelDecisions.check_name(self.options.decoder, config, LabelDecisions.from_config(config).target)
@@ -84,6 +87,26 @@ class LabelOutput(OutputKind):
         decisions = LabelDecisions.from_config(config)
         if as_threshold(self.options.decoder) is None:
             decisions.named(self.options.decoder)
+
+    @cached_property
+    def given(self) -> LabelDecisions | None:
+        """The decisions of the file that `--decoder` names, in the order of the model's labels; None for a decoder.
+
+        Raises:
+            OSError, ValueError: no such file, a damaged one, or one for other labels.
+        """
+        if not str(self.options.decoder or "").endswith(".json"):
+            return None
+        found = LabelDecisions.load(self.options.decoder)
+        try:
+            return found.in_order(self.labels)
+        except ValueError as error:
+            raise ValueError(f"{self.options.decoder}: {error}") from error
+
+    @property
+    def decoder(self) -> str | None:
+        """The decoder that is asked for; the stored one of a file."""
+        return self.options.decoder if self.given is None else self.given.decoder
 
     def _texts(self, gold: bool) -> TextReader:
         options = self.options
@@ -195,12 +218,13 @@ class LabelOutput(OutputKind):
 
     def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
         probabilities, decided = self._predicted(chunk.inputs)
-        found = {"labels": self._label_cells(decided)}
+        found = {"labels": label_cells(decided, self.labels, self.format)}
         if self.probabilities == "all" and self.format != ".jsonl":
             columns = probabilities.T.tolist()
             found |= {f"probability_{label}": column for label, column in zip(self.labels, columns, strict=True)}
         elif self.probabilities != "none":
-            found["probabilities"] = self._probability_cells(probabilities, decided)
+            of_all = self.probabilities == "all"
+            found["probabilities"] = probability_cells(probabilities, decided, self.labels, of_all)
         if self.options.energy:
             found["energy"] = self.energies(chunk.inputs, decided)
         named = [self.names[name] for name in found]
@@ -218,11 +242,13 @@ class LabelOutput(OutputKind):
 
     def _predicted(self, inputs: Any) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities (N, L), rounded, and decisions (N, L) bool."""
-        probabilities, decided = self.decided(inputs, self.options.decoder)
+        probabilities, decided = self.decided(inputs, self.decoder)
         return probabilities.double().numpy().round(DIGITS), decided.numpy().astype(bool)
 
     def decided(self, inputs: Any, decoder: str | float | None) -> tuple[Tensor, Tensor]:
         """Probabilities and decisions (N, L) of N texts, pairs of texts, or features (N, F)."""
+        if self.given is not None:
+            self.given.store(self.model.config)
         if not isinstance(inputs, np.ndarray):
             return self.model.predict(inputs, decoder=decoder, batch_size=self.options.batch_size)
         probabilities, decided = self.model.predict(features=self._on_device(inputs), decoder=decoder)
@@ -230,19 +256,6 @@ class LabelOutput(OutputKind):
 
     def _on_device(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(values).to(self.model.task_net.device, self.model.task_net.dtype)
-
-    def _label_cells(self, decided: np.ndarray) -> list[Any]:
-        chosen = [[self.labels[i] for i in np.flatnonzero(row).tolist()] for row in decided]
-        if self.format in (".csv", ".tsv"):
-            return [*map(cell_writer(self.labels), chosen)]
-        return chosen
-
-    def _probability_cells(self, probabilities: np.ndarray, decided: np.ndarray) -> list[dict[str, float]]:
-        shown = decided.copy()
-        shown[np.arange(len(shown)), probabilities.argmax(1)] = True
-        shown |= self.probabilities == "all"
-        places = [np.flatnonzero(row).tolist() for row in shown]
-        return [{self.labels[i]: float(p[i]) for i in row} for p, row in zip(probabilities, places, strict=True)]
 
     @torch.no_grad()
     def energies(self, inputs: Any, sets: np.ndarray) -> list[float]:
@@ -266,8 +279,17 @@ class LabelOutput(OutputKind):
             found, _ = self.decided(chunk.inputs, 0.5)  # only the probabilities matter, and a cut takes the least time
             probabilities[done : done + len(found)] = found.numpy()
             done += len(found)
-        decisions = LabelDecisions.from_config(self.model.config)
-        return label_figures(probabilities, gold, self.labels, decisions, self.options)
+        decisions, decoder, options = LabelDecisions.from_config(self.model.config), self.decoder, self.options
+        if options.refit:
+            about: dict[str, Any] = {"hierarchy": decisions.hierarchy, "seen": decisions.seen}
+            about |= {"target": decisions.target, "costs": decisions.costs}
+            never_empty = bool((gold.max(1) > 0).all())
+            decisions = LabelDecisions.fit(probabilities, gold, never_empty=never_empty, decoder=decoder, **about)
+            decoder = None
+        results, tables = label_figures(probabilities, gold, self.labels, decisions, decoder, origin_of(options))
+        if len(self.labels) > PRINTED_LABELS and options.output is None:
+            tables.append(f"Precision, recall, F1 and support of the {len(self.labels)} labels: --output FILE.json.")
+        return Evaluation({"model": options.model, "input": options.input, **results}, "\n\n".join(tables))
 
     def _gold(self, reader: Reader) -> np.ndarray:
         """(N, L) int8: 1, 0, or -1 for unknown."""

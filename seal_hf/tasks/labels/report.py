@@ -14,6 +14,7 @@ from transformers import Trainer
 
 from ...core.hierarchy import Hierarchy
 from ...decisions import CALIBRATED_CLOSED, CLOSED, FIXED, NEVER_EMPTY, SEEN, SEEN_F1, THRESHOLD, LabelDecisions
+from ...decisions.counts import DecidedCounts
 from ...decisions.labels import CALIBRATED_JACCARD
 from ...decisions.seen_sets import SeenSets
 from ...decisions.targets import F1_EXAMPLE
@@ -27,10 +28,11 @@ from ...training.hints import (
     missed_labels,
 )
 from ...utils.files import whole_file
+from ...utils.tables import PRINTED_LABELS
 from .linear import ENCODER, FEATURES, figure_key, figures_of
 from .metrics import first_output, label_report, ranking_metrics, sigmoid, threshold_curve
 from .page import Judged, label_facts, row_facts
-from .report_by_batch import DecidedCounts, evaluate_by_batch
+from .report_by_batch import evaluate_by_batch
 
 DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, without `eval_` or `test_`
     FIXED: "f1_example",
@@ -101,7 +103,6 @@ FIGURES = {
     "map": "mean average precision over examples",
     "map_macro": "mean average precision over labels",
 }
-PRINTED_LABELS = 40  # most labels for which the report is printed
 NOT_WRITTEN = (
     f"_predictions.jsonl and {LABEL_REPORT} are not written: the probabilities of all rows are too many to keep. "
     "seal-hf predict writes predictions of any number of rows."

@@ -1,0 +1,404 @@
+"""Scores of labels by any model, and gold labels of the same rows, from tables and arrays.
+
+A table has a column for each label; or one column with the scores of a row by name, as pipelines of transformers,
+GLiNER and `seal-hf predict` write them; or a line for each row and label (columns `label` and `score`). An `.npz` has
+the array `probabilities`, (N, L), with `labels`, and perhaps `ids`. Gold labels are read as in training: a column of
+sets, or a column of 0 and 1 for each label; or the array `gold`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from ..utils.messages import few
+from .column_choice import INDEXES, LABELS
+from .column_labels import column_labels
+from .column_values import has_marks
+from .common import WRITE_ZERO, DataError
+from .inputs.stored_arrays import BROKEN, reason
+from .label_cells import gold_labels, in_order, label_cell
+from .row_tables import open_table
+
+IDS = ("id", "ids", "idx", "row_id")  # names of the column that tells rows apart
+SCORES = ("scores", "probabilities", "predictions")  # of a column with the scores of a row by name
+LONG_SCORES = ("score", "probability", "prob")  # of the column of scores, of one label in each line
+OF_PREDICT = "probability_"  # begins the columns that `seal-hf predict --probabilities all` writes
+ARRAYS = ("probabilities", "scores", "logits")  # in an .npz
+NAMES = ("labels", "label_names", "classes")
+GOLD = ("gold", "labels", "y")
+
+
+class Scores(NamedTuple):
+    """Scores of N rows and L labels.
+
+    Attributes:
+        source: the file.
+        labels: L names.
+        values: (N, L) float64 probabilities.
+        ids: N different ids, or None: rows are known by their order.
+        notes: what was chosen or left out.
+    """
+
+    source: str
+    labels: list[str]
+    values: np.ndarray
+    ids: list[str] | None
+    notes: list[str]
+
+
+def read_scores(
+    name: str, *, logits: bool = False, id_column: str | None = None, labels: Sequence[str] | None = None
+) -> Scores:
+    """The scores in a file, a folder or a data set of the Hub.
+
+    Args:
+        logits: True if a sigmoid makes probabilities of the scores.
+        id_column: tells the rows apart; default: `id`, `ids`, `idx` or `row_id`, if it is there.
+        labels: the labels to read, in this order; default: all, in the order of the file.
+
+    Raises:
+        DataError: names the file, and the row and label of a score that is none.
+    """
+    if Path(name).suffix.lower() == ".npz":
+        found, place = _of_arrays(name, logits), lambda row: f"{name}, row {row} (counting from 0)"
+    else:
+        found, place = _of_table(name, logits, id_column)
+    if labels is not None:
+        found = _chosen(found, labels)
+    values, expected = found.values, "a number"
+    wrong = ~np.isfinite(values)
+    if not logits:
+        wrong, expected = ~((values >= 0) & (values <= 1)), "a probability from 0 to 1; logits need --logits true"
+    if wrong.any():
+        row, label = (int(i) for i in np.argwhere(wrong)[0])
+        raise DataError(
+            f"{place(row)}: the score of {found.labels[label]!r} is {values[row, label]:g}; expected {expected}."
+        )
+    if found.ids is not None and len(set(found.ids)) < len(found.ids):
+        twice = next(one for i, one in enumerate(found.ids) if one in found.ids[:i])
+        raise DataError(f"{name}: two rows have the id {twice!r}. Give each row an id of its own.")
+    return found._replace(values=expit(values)) if logits else found
+
+
+def _chosen(found: Scores, labels: Sequence[str]) -> Scores:
+    place = {label: i for i, label in enumerate(found.labels)}
+    missing = [label for label in labels if label not in place]
+    if missing:
+        raise DataError(
+            f"{found.source} has no scores of {len(missing)} of {len(labels)} labels: {few([*map(repr, missing)], 5)}; "
+            f"it has {few([*map(repr, found.labels)], 5)}."
+        )
+    left = [label for label in found.labels if label not in set(labels)]
+    notes = found.notes + [f"{found.source}: scores of other labels are left out: {few(left)}."] * bool(left)
+    values = found.values[:, [place[label] for label in labels]]
+    return found._replace(labels=list(labels), values=values, notes=notes)
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def _arrays(name: str) -> dict[str, np.ndarray]:
+    try:
+        with np.load(name, allow_pickle=False) as stored:
+            return {key: stored[key] for key in stored.files}
+    except FileNotFoundError as error:
+        raise DataError(f"{name}: no such file.") from error
+    except BROKEN as error:
+        raise DataError(f"{name}: not readable as arrays: {reason(error)}. Save it with np.savez.") from error
+
+
+def _named(arrays: dict[str, np.ndarray], names: Iterable[str]) -> np.ndarray | None:
+    return next((arrays[name] for name in names if name in arrays), None)
+
+
+def _of_arrays(name: str, logits: bool) -> Scores:
+    arrays = _arrays(name)
+    values, names, ids = (_named(arrays, known) for known in (ARRAYS, NAMES, IDS))
+    if values is None or values.ndim != 2 or values.dtype.kind not in "fiu" or not values.size:
+        found = ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "none"
+        raise DataError(f"{name}: its arrays are {found}; expected probabilities, numbers of shape (rows, labels).")
+    labels = [str(i) for i in range(values.shape[1])] if names is None else [*map(str, names.ravel().tolist())]
+    if len(labels) != values.shape[1] or len(set(labels)) < len(labels):
+        raise DataError(f"{name}: {len(set(labels))} different names for {values.shape[1]} labels; expected one each.")
+    if ids is not None and ids.shape != values.shape[:1]:
+        raise DataError(f"{name}: ids of shape {ids.shape} for {len(values)} rows; expected one each.")
+    notes = [f"{name} has no array `labels`: the labels are called 0, 1, 2, ..."] if names is None else []
+    return Scores(name, labels, values.astype(np.float64), None if ids is None else [*map(str, ids.tolist())], notes)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, Callable[[int], str]]:
+    """The scores of a table, and the place of a row."""
+    table = open_table(name)
+    numbers: list[int] = []
+    rows: list[dict[str, Any]] = []
+    for number, row in table:
+        numbers.append(number)
+        rows.append(row)
+    if not rows:
+        raise DataError(f"{table.source} has no rows.")
+
+    def place(row: int) -> str:
+        return table.place(numbers[row])
+
+    id_column = id_column_of(table.columns, id_column, table.source)
+    notes = [table.note] if table.note else []
+    long = next((column for column in LONG_SCORES if column in table.columns), None)
+    if long is not None and "label" in table.columns:
+        if id_column is None:
+            raise DataError(
+                f"{table.source} has a label in each line, but no column {' or '.join(IDS)} that tells the rows apart. "
+                "Name it with --id_column."
+            )
+        return _of_lines(table.source, rows, id_column, long, logits, place, notes)
+    ids = None if id_column is None else [str(row[id_column]) for row in rows]
+    others = [column for column in table.columns if column != id_column and column not in INDEXES]
+    by_name = next((column for column in (*SCORES, *others) if column in others and _is_by_name(rows, column)), None)
+    if by_name is not None:
+        cells = [_by_name(row[by_name], place(i)) for i, row in enumerate(rows)]
+        return _joined(table.source, cells, ids, logits, notes), place
+    labels = [column for column in others if column.startswith(OF_PREDICT)]
+    begin = len(OF_PREDICT) if labels else 0
+    labels = labels or [c for c in others if c not in LABELS and _has_number(rows, c)]
+    if not labels:
+        raise DataError(
+            f"{table.source} has no scores: no column of numbers, and none with the scores of a row by name; its "
+            f"columns are {few(table.columns)}."
+        )
+    left = [column for column in others if column not in labels]
+    if left and not begin:
+        notes.append(f"{table.source}: {len(labels)} labels, a column each; not read: {few(left)}.")
+    values = np.empty((len(rows), len(labels)))
+    for i, row in enumerate(rows):
+        try:
+            values[i] = [row[label] for label in labels]
+        except (TypeError, ValueError):
+            values[i] = [_number(row[label], label[begin:], place(i)) for label in labels]
+    return Scores(table.source, [label[begin:] for label in labels], values, ids, notes), place
+
+
+def id_column_of(columns: Sequence[str], asked: str | None, source: str) -> str | None:
+    """The column that tells rows apart; None if there is none. DataError if the one asked for is missing."""
+    if asked is not None and asked not in columns:
+        raise DataError(f"{source} has no column {asked!r}; its columns are {few(columns)}. Name one with --id_column.")
+    return asked if asked is not None else next((name for name in IDS if name in columns), None)
+
+
+def _has_number(rows: Sequence[dict[str, Any]], column: str) -> bool:
+    """True if one of the first values of a column is a number."""
+    return any(_is_number(row[column]) for row in rows[:100])
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str):
+        try:
+            float(value)
+        except ValueError:
+            return False
+        return True
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _number(value: Any, label: str, where: str) -> float:
+    if not _is_number(value):
+        raise DataError(f"{where}: the score of {label!r} is {str(value)[:60]!r}; expected a number.")
+    return float(value)
+
+
+def _parsed(value: Any) -> Any:
+    """A cell that holds JSON, as its value."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            pass
+    return value
+
+
+def _is_by_name(rows: Sequence[dict[str, Any]], column: str) -> bool:
+    value = next((found for row in rows if (found := _parsed(row[column])) not in (None, "", [], {})), None)
+    return isinstance(value, dict) or (isinstance(value, list) and isinstance(value[0], (dict, list, tuple)))
+
+
+def _by_name(value: Any, where: str) -> dict[str, float]:
+    """Label -> score, from a mapping, from pairs, or from objects with `label` and `score`."""
+    value = _parsed(value)
+    if isinstance(value, dict):
+        pairs = list(value.items())
+    else:
+        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list) and value[0]:
+            value = value[0] if isinstance(value[0][0], dict) else value  # a pipeline's list for a batch of one
+        try:
+            pairs = [
+                (each["label"], each.get("score", each.get("probability"))) if isinstance(each, dict) else tuple(each)
+                for each in value or ()
+            ]
+            if any(len(pair) != 2 for pair in pairs):
+                raise ValueError
+        except (TypeError, ValueError, KeyError):
+            raise DataError(
+                f"{where}: {str(value)[:60]!r} are no scores by name; expected an object of names and scores, or a "
+                "list of objects with label and score."
+            ) from None
+    found: dict[str, float] = {}
+    for label, score in pairs:
+        number = _number(score, str(label), where)
+        found[str(label)] = max(number, found.get(str(label), number))  # spans of one label: the surest
+    return found
+
+
+def _joined(
+    source: str, cells: Sequence[dict[str, float]], ids: list[str] | None, logits: bool, notes: list[str]
+) -> Scores:
+    """Scores of rows by name. A label that a row does not name has the probability 0."""
+    labels = list(dict.fromkeys(label for cell in cells for label in cell))
+    if not labels:
+        raise DataError(f"{source}: no row names a label with its score.")
+    place = {label: i for i, label in enumerate(labels)}
+    values = np.full((len(cells), len(labels)), -np.inf if logits else 0.0)
+    for row, cell in enumerate(cells):
+        values[row, [place[label] for label in cell]] = [*cell.values()]
+    missing = len(cells) * len(labels) - sum(map(len, cells))
+    if missing and logits:
+        raise DataError(f"{source}: {missing} of {values.size} scores are missing; with --logits true all are needed.")
+    if missing:
+        notes.append(f"{source}: {missing} of {values.size} scores are not there; they count as 0.")
+    return Scores(source, labels, values, ids, notes)
+
+
+def _of_lines(
+    source: str,
+    rows: Sequence[dict[str, Any]],
+    id_column: str,
+    score: str,
+    logits: bool,
+    place: Callable[[int], str],
+    notes: list[str],
+) -> tuple[Scores, Callable[[int], str]]:
+    """Scores from one line for each row and label."""
+    cells: dict[str, dict[str, float]] = {}
+    first: list[int] = []
+    for i, row in enumerate(rows):
+        one, label = str(row[id_column]), str(row["label"])
+        if one not in cells:
+            first.append(i)
+        cell = cells.setdefault(one, {})
+        if label in cell:
+            raise DataError(f"{place(i)}: a second score of {label!r} for the row {one!r}. Keep one.")
+        cell[label] = _number(row[score], label, place(i))
+    return _joined(source, [*cells.values()], [*cells], logits, notes), lambda row: place(first[row])
+
+
+# --- gold labels ------------------------------------------------------------------------------------------------------
+
+
+def read_gold(
+    name: str,
+    scores: Scores,
+    *,
+    id_column: str | None = None,
+    label_column: str | None = None,
+    label_format: str = "auto",
+) -> tuple[np.ndarray, list[str]]:
+    """The gold labels of the rows of `scores`, by their ids if both have ids, else in their order; and notes.
+
+    Args:
+        id_column: as for [`read_scores`].
+        label_column: of label sets; default: `labels` or `label`; without it each label has a column of 0 and 1.
+        label_format: as in `label_matrix`.
+
+    Returns:
+        (N, L) int8: 1, 0, or -1 for unknown.
+
+    Raises:
+        DataError: rows or labels that do not match; no gold label at all; or a damaged file.
+    """
+    if Path(name).suffix.lower() == ".npz":
+        gold, ids = _gold_arrays(name, scores.labels)
+    else:
+        gold, ids = _gold_table(name, scores, id_column, label_column, label_format)
+    notes = []
+    if (ids is None) != (scores.ids is None):
+        notes.append(f"rows are matched by their order: {name if ids is None else scores.source} has no ids.")
+    if ids is None or scores.ids is None:
+        if len(gold) != len(scores.values):
+            raise DataError(
+                f"{name} has {len(gold)} rows, but {scores.source} has {len(scores.values)}. Give the same rows, or "
+                "ids in both."
+            )
+    else:
+        place = {one: i for i, one in enumerate(ids)}
+        if len(place) < len(ids):
+            twice = next(one for i, one in enumerate(ids) if one in ids[:i])
+            raise DataError(f"{name}: two rows have the id {twice!r}. Give each row an id of its own.")
+        missing = [one for one in scores.ids if one not in place]
+        if missing:
+            raise DataError(
+                f"{name} has no gold labels of {len(missing)} of the {len(scores.ids)} rows of {scores.source}: ids "
+                f"{few([*map(repr, missing)], 5)}."
+            )
+        if len(place) > len(scores.ids):
+            notes.append(f"{name}: {len(place) - len(scores.ids)} rows without scores are left out.")
+        gold = gold[[place[one] for one in scores.ids]]
+    if not gold.max(initial=0) > 0:
+        raise DataError(f"{name}: no row has a gold label, so there is nothing to fit or measure.")
+    if not (gold == 0).any():
+        raise DataError(f"{name}: labels are 1 or unknown, but never 0. {WRITE_ZERO}")
+    return gold, notes
+
+
+def _gold_arrays(name: str, labels: Sequence[str]) -> tuple[np.ndarray, list[str] | None]:
+    arrays = _arrays(name)
+    gold = next((arrays[key] for key in GOLD if key in arrays and arrays[key].ndim == 2), None)
+    names, ids = (_named(arrays, known) for known in (("label_names", "classes"), IDS))
+    if names is None and arrays.get("labels") is not None and arrays["labels"].ndim == 1:
+        names = arrays["labels"]
+    if gold is None or gold.dtype.kind not in "biuf" or not np.isin(gold, (0, 1, -1)).all():
+        found = ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "none"
+        raise DataError(f"{name}: its arrays are {found}; expected gold (rows, labels) of 0, 1, and -1 for unknown.")
+    own = [*labels] if names is None else [*map(str, names.tolist())]
+    if gold.shape[1] != len(own):
+        raise DataError(f"{name}: gold labels of shape {gold.shape}, but there are {len(own)} labels.")
+    _check_same(own, labels, name)
+    return in_order(gold.astype(np.int8), own, labels), None if ids is None else [*map(str, ids.tolist())]
+
+
+def _gold_table(
+    name: str, scores: Scores, id_column: str | None, label_column: str | None, label_format: str
+) -> tuple[np.ndarray, list[str] | None]:
+    table = open_table(name, label_column=label_column or LABELS[0])
+    rows = list(table)
+    id_column = id_column_of(table.columns, id_column, table.source)
+    ids = None if id_column is None else [str(row[id_column]) for _, row in rows]
+    column = label_column or next((each for each in LABELS if each in table.columns), None)
+    if column is not None:
+        if column not in table.columns:
+            raise DataError(
+                f"{table.source} has no column {column!r}; its columns are {few(table.columns)}. Name the right one "
+                "with --label_column."
+            )
+        cells = [label_cell(row[column], table.place(number), keep_empty=True) for number, row in rows]
+        return gold_labels(cells, scores.labels, table.label_names(column), label_format, table.source), ids
+    own = [label for label in scores.labels if label in table.columns]
+    _check_same(own, scores.labels, table.source)
+    columns = {label: [row[label] for _, row in rows] for label in own}
+    marks = has_marks(columns.values())
+    return column_labels(columns, lambda i: table.place(rows[i][0]), marks).astype(np.int8), ids
+
+
+def _check_same(own: Sequence[str], labels: Sequence[str], source: str) -> None:
+    missing, other = [x for x in labels if x not in set(own)], [x for x in own if x not in set(labels)]
+    if missing or other:
+        differ = "has no gold labels for" if missing else "has gold labels without scores:"
+        raise DataError(
+            f"{source} {differ} {few([*map(repr, missing or other)], 5)}. Give a column `labels` of label sets, or a "
+            "column of 0 and 1 for each label."
+        )

@@ -1,0 +1,290 @@
+"""`seal-hf decide`: probabilities and gold labels of any layout, and the decisions on them. Oracles: the arrays that
+were written, `LabelDecisions` in Python, `evaluate` and `predict` of a model on its own probabilities."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from predicting import trained_on_features, write
+from pyarrow import parquet
+from scipy.special import logit
+
+from seal_hf.cli import decide, evaluate, predict
+from seal_hf.data.score_files import read_gold, read_scores
+from seal_hf.decisions import LabelDecisions
+
+NAMES = ["rain", "snow, or hail", "wind", "7"]
+IDS = [f"r{i}" for i in range(40)]
+
+
+@pytest.fixture
+def rows():
+    generator = np.random.default_rng(0)
+    p = generator.beta(0.5, 1.0, (40, 4)).round(6)
+    return p, (generator.random(p.shape) < p).astype(np.int8)
+
+
+def wide(p):
+    return [{"id": one, **dict(zip(NAMES, row, strict=True))} for one, row in zip(IDS, p.tolist(), strict=True)]
+
+
+def by_name(p, key="scores"):
+    return [{"id": one, key: dict(zip(NAMES, row, strict=True))} for one, row in zip(IDS, p.tolist(), strict=True)]
+
+
+def as_pipeline(p):
+    cells = [[{"label": n, "score": s} for n, s in zip(NAMES, row, strict=True)] for row in p.tolist()]
+    return [{"id": one, "predictions": cell} for one, cell in zip(IDS, cells, strict=True)]
+
+
+def long(p):
+    return [
+        {"id": one, "label": name, "score": score}
+        for one, row in zip(IDS, p.tolist(), strict=True)
+        for name, score in zip(NAMES, row, strict=True)
+    ]
+
+
+def sets(gold):
+    cells = [json.dumps([n for n, y in zip(NAMES, row, strict=True) if y]) for row in gold]
+    return [{"id": one, "labels": cell} for one, cell in zip(IDS, cells, strict=True)]
+
+
+LAYOUTS = {"wide": wide, "by_name": by_name, "pipeline": as_pipeline, "long": long}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_every_layout_gives_the_same_scores(layout, suffix, rows, tmp_path):
+    p, gold = rows
+    table = LAYOUTS[layout](p)
+    if suffix in (".csv", ".tsv"):
+        table = [{k: json.dumps(v) if isinstance(v, (dict, list)) else v for k, v in row.items()} for row in table]
+    file = write(tmp_path / f"scores{suffix}", table)
+    found = read_scores(str(file))
+    assert (found.labels, found.ids, found.notes) == (NAMES, IDS, [])
+    np.testing.assert_array_equal(found.values, p)
+    read, notes = read_gold(str(write(tmp_path / "gold.csv", sets(gold)[::-1])), found)  # by id, in any order
+    np.testing.assert_array_equal(read, gold)
+    assert notes == []
+
+
+def test_arrays_maps_and_predictions_of_a_model_are_read(rows, tmp_path):
+    p, gold = rows
+    np.savez(tmp_path / "a.npz", probabilities=p, labels=np.array(NAMES), ids=np.array(IDS))
+    np.savez(tmp_path / "g.npz", gold=gold[:, ::-1], label_names=np.array(NAMES[::-1]), ids=np.array(IDS))
+    found = read_scores(str(tmp_path / "a.npz"))
+    np.testing.assert_array_equal(found.values, p)
+    np.testing.assert_array_equal(read_gold(str(tmp_path / "g.npz"), found)[0], gold)
+    cells = pa.array([[*zip(NAMES, row, strict=True)] for row in p.tolist()], pa.map_(pa.string(), pa.float64()))
+    parquet.write_table(pa.table({"text": IDS, "probabilities": cells}), tmp_path / "m.parquet")
+    np.testing.assert_array_equal(read_scores(str(tmp_path / "m.parquet")).values, p)
+    every = [
+        {"text": "a", "labels": "", **{f"probability_{n}": v for n, v in zip(NAMES, row, strict=True)}} for row in p
+    ]
+    found = read_scores(str(write(tmp_path / "p.csv", every)))
+    assert found.labels == NAMES and found.ids is None
+    np.testing.assert_array_equal(found.values, p)
+
+
+def test_logits_missing_names_other_columns_and_order(rows, tmp_path):
+    p, gold = rows
+    file = write(tmp_path / "logits.csv", [{**row, "text": "x"} for row in wide(logit(p.clip(1e-4, 0.999)))])
+    found = read_scores(str(file), logits=True, labels=NAMES[::-1])
+    np.testing.assert_allclose(found.values, p.clip(1e-4, 0.999)[:, ::-1], rtol=1e-12)
+    assert found.notes == [f"{file}: 4 labels, a column each; not read: text."]
+    some = [{"id": "a", "scores": {"x": 0.5}}, {"id": "b", "scores": {"y": 0.25, "x": 1}}, {"id": "c", "scores": {}}]
+    found = read_scores(str(write(tmp_path / "some.jsonl", some)))
+    assert found.values.tolist() == [[0.5, 0], [1, 0.25], [0, 0]]
+    assert "3 of 6 scores are not there; they count as 0" in found.notes[0]
+    spans = [[{"label": "x", "score": 0.2}, {"label": "x", "score": 0.7}]]  # of GLiNER: the surest counts
+    assert read_scores(str(write(tmp_path / "g.jsonl", [{"scores": spans[0]}]))).values.tolist() == [[0.7]]
+    binary = [dict(zip(NAMES, row, strict=True)) for row in gold.tolist()]
+    scores = read_scores(str(write(tmp_path / "p.csv", wide(p))))
+    read, notes = read_gold(str(write(tmp_path / "binary.csv", binary)), scores)
+    np.testing.assert_array_equal(read, gold)
+    assert len(notes) == 1 and "matched by their order" in notes[0]
+
+
+@pytest.mark.parametrize(
+    "scores, flags, message",
+    [
+        ([{"id": 1, "a": 0.5}, {"id": 2, "a": 1.5}], {}, "line 3: the score of 'a' is 1.5; expected a probability"),
+        ([{"id": 1, "a": 0.5}, {"id": 2, "a": "nan"}], {}, "line 3: the score of 'a' is nan; expected a probability"),
+        ([{"id": 1, "a": 0.5}, {"id": 2, "a": "inf"}], {"logits": True}, "is inf; expected a number"),
+        ([{"id": 1, "a": 0.5}, {"id": 2, "a": "much"}], {}, "line 3: the score of 'a' is 'much'; expected a number"),
+        ([{"id": 1, "a": 0.5}, {"id": 1, "a": 0.5}], {}, "two rows have the id '1'"),
+        ([{"id": 1, "text": "x"}], {}, "has no scores"),
+        ([{"a": 0.5}], {"id_column": "key"}, "has no column 'key'"),
+        ([{"a": 0.5}], {"labels": ["a", "b"]}, "has no scores of 1 of 2 labels: 'b'"),
+        ([{"label": "a", "score": 0.5}], {}, "no column id or ids"),
+        ([{"id": 1, "label": "a", "score": 0.5}, {"id": 1, "label": "a", "score": 0.5}], {}, "a second score of 'a'"),
+        ([{"id": 1, "scores": '{"a": "b"}'}], {}, "the score of 'a' is 'b'; expected a number"),
+        ([{"id": 1, "scores": '[{"name": 2}]'}], {}, "are no scores by name"),
+    ],
+)
+def test_wrong_scores_end_in_one_line(scores, flags, message, tmp_path):
+    with pytest.raises(ValueError, match=message) as raised:
+        read_scores(str(write(tmp_path / "s.csv", scores)), **flags)
+    assert "\n" not in str(raised.value) and "s.csv" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "gold, message",
+    [
+        ([{"id": 1, "labels": "a"}], "no gold labels of 1 of the 2 rows"),
+        ([{"labels": "a"}], "has 1 rows, but .* has 2"),
+        ([{"id": 1, "labels": "c"}, {"id": 2, "labels": "a"}], "does not know 1 of the labels"),
+        ([{"id": 1, "labels": ""}, {"id": 2, "labels": ""}], "no row has a gold label"),
+        ([{"id": 1, "a": 1, "b": 1}, {"id": 2, "a": 1, "b": ""}], "but never 0"),
+        ([{"id": 1, "a": 1}, {"id": 2, "a": 0}], "has no gold labels for 'b'"),
+        ([{"id": 1, "a": 1, "b": 2}, {"id": 2, "a": 0, "b": 0}], "holds '2'; expected 0 or 1"),
+        ([{"id": 1, "labels": "a"}, {"id": 1, "labels": "a"}], "two rows have the id '1'"),
+    ],
+)
+def test_gold_labels_that_do_not_match_end_in_one_line(gold, message, tmp_path):
+    scores = read_scores(str(write(tmp_path / "s.csv", [{"id": 1, "a": 0.5, "b": 0}, {"id": 2, "a": 0.1, "b": 0}])))
+    with pytest.raises(ValueError, match=message) as raised:
+        read_gold(str(write(tmp_path / "g.csv", gold)), scores)
+    assert "\n" not in str(raised.value) and "g.csv" in str(raised.value)
+
+
+@pytest.fixture
+def files(rows, tmp_path):
+    p, gold = rows
+    write(tmp_path / "p.csv", wide(p))
+    write(tmp_path / "gold.jsonl", [{**row, "labels": json.loads(row["labels"])} for row in sets(gold)])
+    return {"--probabilities": tmp_path / "p.csv", "--gold": tmp_path / "gold.jsonl"}
+
+
+def words(files, *others):
+    return [str(word) for pair in files.items() for word in pair] + [*map(str, others)]
+
+
+def test_fit_apply_and_report_are_those_of_python(files, rows, tmp_path, capsys):
+    p, gold = rows
+    decide.fit(words(files, "--output", tmp_path / "d.json", "--target", "jaccard"))
+    never_empty = bool(gold.any(1).all())
+    fitted = LabelDecisions.fit(p, gold, target="jaccard", never_empty=never_empty)
+    fitted.labels = NAMES
+    read = LabelDecisions.load(tmp_path / "d.json")
+    assert read == fitted and read.crossed is None
+    said = capsys.readouterr().out
+    assert f"40 rows, 4 labels: {fitted.decoder}" in said and f"{fitted.crossed['fixed']:.4f}" in said
+    only = {"--probabilities": files["--probabilities"], "--decisions": tmp_path / "d.json"}
+    decide.apply(words(only, "--output", tmp_path / "o.jsonl", "--review", "10%"))
+    found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    decided, losses = fitted.decide(p), fitted.expected_losses(p)
+    assert [row["id"] for row in found] == IDS
+    assert [row["labels"] for row in found] == [[NAMES[i] for i in np.flatnonzero(row)] for row in decided]
+    assert [row["expected_loss"] for row in found] == losses.round(6).tolist()
+    assert sorted(np.flatnonzero([row["review"] for row in found])) == sorted(np.argsort(-losses, kind="stable")[:4])
+    decide.report(words(files, "--decisions", tmp_path / "d.json", "--output", tmp_path / "r.json"))
+    figures = json.loads((tmp_path / "r.json").read_text())["figures"]
+    both, either = (decided & (gold > 0)).sum(1), (decided | (gold > 0)).sum(1)
+    assert figures["jaccard"] == pytest.approx(np.where(either, both / np.maximum(either, 1), 1).mean())
+    decide.apply(words(only, "--output", tmp_path / "o.csv", "--decoder", "0.3"))
+    assert read_scores(str(tmp_path / "o.csv")).ids == IDS  # what it writes it can read
+
+
+def test_costs_and_guarantees_of_the_command(files, rows, tmp_path, capsys):
+    p, gold = rows
+    costs = [{"label": "*", "false_positive": 1, "false_negative": 1}]
+    costs += [{"label": "wind", "false_positive": 1, "false_negative": 9}]
+    write(tmp_path / "costs.csv", costs)
+    target = ("--target", "cost", tmp_path / "costs.csv", "--decoder", "thresholds")
+    decide.fit(words(files, "--output", tmp_path / "c.json", *target))
+    fitted = LabelDecisions.fit(p, gold, target="cost", costs=[[1] * 4, [1, 1, 9, 1]], decoder="thresholds")
+    assert LabelDecisions.load(tmp_path / "c.json").thresholds == fitted.thresholds
+    gold[3:, 3] = 0
+    gold[0, 3] = 1
+    write(tmp_path / "gold.csv", sets(gold))
+    files["--gold"] = tmp_path / "gold.csv"
+    decide.fit(words(files, "--output", tmp_path / "g.json", "--guarantee", "recall", "0.8"))
+    said = capsys.readouterr().out
+    assert "it is decided in at least 80 %, with a confidence of 95 % each" in said
+    need = gold.sum(0) < 14  # 1 - 0.8^14 > 0.95
+    assert LabelDecisions.load(tmp_path / "g.json").refused == np.flatnonzero(need).tolist()
+    assert [repr(name) in said for name in NAMES] == need.tolist() and need.any() and not need.all()
+    decide.fit(words(files, "--output", tmp_path / "m.json", "--guarantee", "missed", "0.2"))
+    assert "on average at most 20 % of a row's gold labels are not decided." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ("--target f2", "`target` is 'f2'"),
+        ("--target cost", "a file of costs after it"),
+        ("--target jaccard x.csv", "nothing after it"),
+        ("--guarantee precision high", "expected a number after precision"),
+        ("--guarantee missed 0.01", "40 rows are too few for a risk of at most 0.01: at least 99"),
+        ("--guarantee precision 2", "`value` is 2.0"),
+        ("--confidence 0.9", "is for a --guarantee"),
+        ("--guarantee recall 0.8 --decoder fixed", "Leave one of the two out"),
+        ("--decoder best", "`decoder` is 'best'"),
+        ("--output d.txt", "its suffix is not a format"),
+    ],
+)
+def test_mistakes_in_flags_end_in_one_line(flags, message, files, tmp_path):
+    output = [] if "--output" in flags else ["--output", tmp_path / "d.json"]
+    with pytest.raises(ValueError, match=message) as raised:
+        decide.fit(words(files, *output, *flags.split()))
+    assert "\n" not in str(raised.value) and not (tmp_path / "d.json").exists()
+
+
+def test_wrong_files_of_costs_end_in_one_line(files, tmp_path):
+    for row, message in (
+        ({"label": "rain", "false_positive": 1, "false_negative": "x"}, "line 2: the costs are 1, x"),
+        ({"label": "rain", "false_positive": 1, "false_negative": 1}, "no costs of 'snow, or hail'"),
+        ({"label": "hail", "false_positive": 1, "false_negative": 1}, "costs of 'hail', of which there are no"),
+        ({"label": "hail"}, "has no column 'false_positive'"),
+    ):
+        write(tmp_path / "costs.csv", [row])
+        with pytest.raises(ValueError, match=message):
+            decide.fit(words(files, "--output", tmp_path / "d.json", "--target", "cost", tmp_path / "costs.csv"))
+
+
+def test_a_model_decides_by_the_file_as_by_its_own(tmp_path):
+    """`predict` and `evaluate` of a model, and `decide`, on the same probabilities, digit for digit."""
+    trainer, folder, table = trained_on_features(tmp_path)
+    names = [trainer.model.config.id2label[i] for i in range(trainer.model.config.num_labels)]
+    gold = np.asarray(table["labels"][:])
+    rows = {"id": [*range(len(gold))], "features": table["features"][:]}
+    parquet.write_table(pa.table(rows), tmp_path / "test.parquet")
+    rows["labels"] = [[n for n, y in zip(names, row, strict=True) if y > 0] for row in gold]
+    parquet.write_table(pa.table(rows), tmp_path / "gold.parquet")
+    model = {"--model": folder, "--input": tmp_path / "test.parquet"}
+    predict.main(words(model, "--output", tmp_path / "p.jsonl", "--probabilities", "all"))
+    files = {"--probabilities": tmp_path / "p.jsonl", "--gold": tmp_path / "gold.parquet"}
+    decide.fit(words(files, "--output", tmp_path / "d.json", "--target", "f1_macro", "--decoder", "thresholds"))
+    predict.main(words(model, "--output", tmp_path / "by_file.jsonl", "--decoder", tmp_path / "d.json"))
+    scores = {"--probabilities": tmp_path / "p.jsonl", "--decisions": tmp_path / "d.json"}
+    decide.apply(words(scores, "--output", tmp_path / "applied.jsonl"))
+    lines = [(tmp_path / f"{name}.jsonl").read_text().splitlines() for name in ("by_file", "applied", "p")]
+    by_file, applied, stored = ([json.loads(line)["labels"] for line in each] for each in lines)
+    assert by_file == applied != stored
+    decide.report(words(files, "--decisions", tmp_path / "d.json", "--output", tmp_path / "decided.json"))
+    model["--input"] = tmp_path / "gold.parquet"
+    evaluate.main(words(model, "--decoder", tmp_path / "d.json", "--output", tmp_path / "evaluated.json"))
+    ours, theirs = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("decided", "evaluated"))
+    assert ours["labels"] == theirs["labels"] and ours["decoder"] == theirs["decoder"] == "thresholds"
+    sets = ("f1_example", "f1_macro", "hamming_loss", "exact_match")
+    assert {key: ours["figures"][key] for key in sets} == {key: theirs["figures"][key] for key in sets}
+    other = LabelDecisions(labels=["joy"], threshold=0.5)
+    other.save(tmp_path / "other.json")
+    with pytest.raises(ValueError, match="other.json: the decisions are for 1 labels, but there are 4"):
+        predict.main(words(model, "--decoder", tmp_path / "other.json", "--output", tmp_path / "no.jsonl"))
+
+
+def test_the_command_imports_no_torch(files, tmp_path):
+    code = (
+        "import sys; sys.argv = ['seal-hf', 'decide', 'fit', *sys.argv[1:]]\n"
+        "from seal_hf.__main__ import main\nmain()\n"
+        "print(*{'torch', 'transformers', 'sklearn', 'seal_hf.api'} & sys.modules.keys())"
+    )
+    flags = words(files, "--output", tmp_path / "d.json")
+    ended = subprocess.run([sys.executable, "-c", code, *flags], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr, ended.stdout.splitlines()[-1]) == (0, "", "")
