@@ -8,7 +8,7 @@ import dataclasses
 import importlib
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from inspect import getdoc
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,7 @@ def title_of(module: str) -> str:
 
 def directive(name: str) -> list[str]:
     found = getattr(seal_hf.api, name)
-    if isinstance(found, dict):
+    if isinstance(found, Mapping):
         keys = ", ".join(f"`{key}`" for key in found)
         return [f"**`{name}`**: {keys}.", ""]
     if name.endswith("TrainingArguments"):

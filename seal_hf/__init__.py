@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import tasks as tasks  # puts the kinds of output into `core.task.TASKS`; their parts are imported when used
+
 __version__ = "0.1.0"
 
 # bitsandbytes, which peft imports wherever it is installed, warns that a faster kernel for 4-bit weights on CPUs is not

@@ -1,8 +1,10 @@
 """What `import seal_hf` offers: the names of all rooms that users import. No room imports it."""
 
+from .core.energy import ENERGIES
 from .core.gradient_descent import GradientBasedInference
 from .core.label_sets import LabelSets
 from .core.space import OutputSpace
+from .core.task import SPACES
 from .data import (
     DataError,
     MultiLabelData,
@@ -31,7 +33,6 @@ from .nets.cnn import CNNConfig, CNNForImageClassification, cnn_image_processor
 from .nets.encoders import MLPConfig
 from .nets.text_pooling import PooledConfig, PooledForSequenceClassification
 from .saving.model import SealModel
-from .tasks.energies import ENERGIES
 from .tasks.labels.energies import MultiLabelEnergy
 from .tasks.labels.model import MLPForMultiLabel, SealForMultiLabel
 from .tasks.labels.space import MultiLabelSpace
@@ -49,7 +50,6 @@ from .tasks.rewards.rule import Rule
 from .tasks.rewards.rules import read_rules
 from .tasks.rewards.space import RewardBinaryMaskSpace, RewardLabelSpace, RewardMaskSpace, RewardTagSpace
 from .tasks.rewards.tag_rules import TagRuleReward
-from .tasks.spaces import SPACES
 from .tasks.tags.model import SealForTokenClassification
 from .tasks.tags.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from .tasks.tags.space import TagSequenceSpace

@@ -35,9 +35,8 @@ from .loss_net.optimizer import with_own_rate
 from .nets.feature_cache import FEATURES
 from .nets.frozen_encoder import OUTPUTS
 from .reports.card_facts import run_card
-from .saving.model import SealModel
+from .saving.model import SealModel, kind_of
 from .saving.run_record import read_record
-from .tasks.kinds import kind_of
 from .tasks.labels.space import MultiLabelSpace
 from .tasks.rewards.space import REWARD_CODES
 from .training import checks

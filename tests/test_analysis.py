@@ -13,6 +13,7 @@ from tiny_run import Names
 from transformers import BertModel
 
 from seal_hf import MultiLabelEnergy, SealForMultiLabel, SealForTokenClassification, Vocabulary, load_tags
+from seal_hf.core.energy import ENERGIES
 from seal_hf.data import load_multilabel
 from seal_hf.lab.analysis import __main__ as program
 from seal_hf.lab.analysis import (
@@ -28,7 +29,6 @@ from seal_hf.lab.analysis import (
     tag_pmi,
 )
 from seal_hf.lab.analysis.__main__ import main
-from seal_hf.tasks.energies import ENERGIES
 
 
 def generator(seed=0):

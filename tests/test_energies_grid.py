@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from seal_hf import LossNet, LossNetConfig
-from seal_hf.tasks.energies import ENERGIES
+from seal_hf.core.energy import ENERGIES
 from seal_hf.tasks.masks.energies import ClassGridEnergy, GridEnergy
 
 

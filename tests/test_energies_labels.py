@@ -11,11 +11,10 @@ import torch
 from torch import nn
 
 from seal_hf import ENERGIES, LossNet, LossNetConfig, SealForMultiLabel
-from seal_hf.core.energy import Energy
+from seal_hf.core.energy import Energy, energies_of
 from seal_hf.core.label_sets import from_dense
-from seal_hf.tasks.energies import energies_of
+from seal_hf.core.task import SPACES
 from seal_hf.tasks.labels.energies import PairwiseEnergy
-from seal_hf.tasks.spaces import SPACES
 
 L, H, G, B = 6, 4, 5, 3
 SETS = torch.tensor(list(itertools.product((0.0, 1.0), repeat=L)), dtype=torch.float64)  # (2^L, L)
@@ -123,5 +122,5 @@ def test_wrong_energies_are_named(monkeypatch):
         SealForMultiLabel.for_data(tiny_run.Names, hidden_size=16, energy="chain")
     with pytest.raises(ValueError, match="holds 'depth', which the energy 'pairwise' lacks; it takes none"):
         SealForMultiLabel.for_data(tiny_run.Names, hidden_size=16, energy="pairwise", energy_options={"depth": 2})
-    with pytest.raises(ValueError, match="`energy` is 'size'; it must be one of multilabel, pairwise, grid"):
+    with pytest.raises(ValueError, match="`energy` is 'size'; it must be one of multilabel, pairwise, chain"):
         LossNet(LossNetConfig(energy="size"))

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from seal_hf import ENERGIES
-from seal_hf.tasks.energies import check_energy_options
+from seal_hf.core.energy import check_energy_options
 from seal_hf.tasks.tags import program as tagging
 
 C, T, H, G, B = 3, 4, 5, 6, 2

@@ -19,10 +19,9 @@ from seal_hf import (
     TagSequenceSpace,
     TensorRows,
 )
-from seal_hf.core.energy import Energy
+from seal_hf.core.energy import ENERGIES, Energy
 from seal_hf.energy_losses import NCE, Margin, Ranking, RegressionS
 from seal_hf.reports.card_facts import run_card
-from seal_hf.tasks.energies import ENERGIES
 from seal_hf.tasks.labels.energies import LabelEnergy, MultiLabelEnergy
 from seal_hf.tasks.labels.task_losses import Focal, TaskLoss
 from seal_hf.tasks.rewards.space import RewardTagSpace

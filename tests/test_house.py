@@ -18,7 +18,7 @@ FLOORS = (
 DOORS = ("", "api", "metrics", "demo", "__main__")
 # General modules that still import a task: module -> the folders and files of `tasks/`. Nothing may be added here.
 STILL = {
-    "cli.export": "tasks.kinds tasks.labels tasks.spaces",
+    "cli.export": "tasks.labels",
     "cli.flags": "tasks.labels tasks.masks tasks.tags",
     "cli.outputs.class_masks": "tasks.masks",
     "cli.outputs.label_figures": "tasks.labels",
@@ -27,7 +27,6 @@ STILL = {
     "cli.outputs.tags": "tasks.tags",
     "cli.outputs.trees": "tasks.tags tasks.trees",
     "cli.rules": "tasks.rewards",
-    "cli.train.run_log": "tasks.figure_names",
     "cli.train.texts": "tasks.labels",
     "data.tensors.crops": "tasks.rewards",
     "data.tensors.semi_supervised": "tasks.rewards",
@@ -41,39 +40,27 @@ STILL = {
     "decisions.seen_sets": "tasks.labels",
     "decisions.tags": "tasks.tags tasks.trees",
     "decisions.targets": "tasks.labels",
-    "energy_losses.contrastive_divergence": "tasks.spaces",
-    "energy_losses.margin": "tasks.spaces",
-    "energy_losses.ranking": "tasks.spaces",
     "lab.analysis.__main__": "tasks.labels tasks.tags",
-    "lab.compare.known": "tasks.labels tasks.masks tasks.tags tasks.trees",
     "lab.compare.program": "tasks.masks tasks.rewards",
     "lab.compare.runner": "tasks.rewards",
-    "lab.demo.program": "tasks.labels tasks.masks tasks.tags",
-    "loss_net.loss_net": "tasks.energies tasks.tags",
+    "loss_net.loss_net": "tasks.tags",
     "nets.cnn": "tasks.labels",
     "nets.text_pooling": "tasks.labels",
     "reports.card_decisions": "tasks.tags",
     "reports.card_facts": "tasks.labels tasks.masks tasks.tags",
     "reports.card_kinds": "tasks.labels tasks.masks tasks.tags tasks.trees",
     "reports.common": "tasks.labels",
-    "reports.page.energies": "tasks.kinds",
-    "reports.page.run": "tasks.labels tasks.masks tasks.rewards tasks.tags tasks.trees",
     "saving.batches": "tasks.labels",
     "saving.loading": "tasks.labels",
-    "saving.model": "tasks.energies tasks.masks",
-    "trainer": "tasks.kinds tasks.labels tasks.rewards",
-    "training.arguments": "tasks.labels tasks.masks tasks.spaces tasks.tags",
+    "saving.model": "tasks.masks",
+    "trainer": "tasks.labels tasks.rewards",
+    "training.arguments": "tasks.labels tasks.masks tasks.tags",
     "training.base": "tasks.rewards",
-    "training.checks": "tasks.spaces",
     "training.decisions": "tasks.labels tasks.masks tasks.tags",
-    "training.energy_arguments": "tasks.spaces",
-    "training.energy_trainer": "tasks.spaces",
     "training.hints": "tasks.labels",
     "training.mask_arguments": "tasks.masks",
     "training.rows": "tasks.labels",
     "training.run_record": "tasks.labels",
-    "training.setup": "tasks.spaces",
-    "training.task_nets": "tasks.energies tasks.kinds",
 }
 
 
@@ -132,7 +119,7 @@ def test_only_tasks_import_what_is_looked_at_after_training():
 
 def test_the_package_offers_its_api_and_the_command_imports_what_needs_no_library():
     """The rest is imported by name, when a subcommand is run or a name is asked for."""
-    assert IMPORTS[""] == {"api"}
+    assert IMPORTS[""] == {"api", "tasks"}
     assert IMPORTS["__main__"] == {"cli.known_flags", "cli.programs", "utils.messages"}
 
 

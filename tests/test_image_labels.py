@@ -15,7 +15,7 @@ from transformers import AutoImageProcessor, AutoModelForImageClassification, pi
 from seal_hf import FlipAndCrop, ImageRows, SealForMultiLabel, SealTrainer, load_multilabel
 from seal_hf.nets.image_features import shared_size
 from seal_hf.saving.kinds import kind_of_model
-from seal_hf.tasks.kinds import kind_of
+from seal_hf.saving.model import kind_of
 from seal_hf.utils.compat import without_torchvision
 
 pytest.importorskip("PIL", reason="images need pillow")

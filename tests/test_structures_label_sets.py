@@ -11,6 +11,7 @@ from losses import LOSSES_OF_ENERGIES, energy_loss
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seal_hf import ENERGY_LOSSES, LabelSets, LossNet, LossNetConfig, MultiLabelEnergy, MultiLabelSpace
+from seal_hf.core.energy import energies_of
 from seal_hf.core.label_sets import (
     AT_ONCE,
     concatenate,
@@ -22,7 +23,6 @@ from seal_hf.core.label_sets import (
     total,
     truncate,
 )
-from seal_hf.tasks.energies import energies_of
 
 L, H, G = 12, 5, 7
 DENSE = MultiLabelSpace(sparse_from=10**9)

@@ -28,7 +28,7 @@ from transformers import AutoModelForTokenClassification
 from transformers.utils import logging
 
 from seal_hf import ENERGY_LOSSES, TagSequenceSpace
-from seal_hf.tasks.energies import energies_of
+from seal_hf.core.energy import energies_of
 from seal_hf.tasks.tags.chains import CRF
 from seal_hf.tasks.tags.task_losses import CRFLoss
 

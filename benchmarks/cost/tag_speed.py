@@ -21,8 +21,8 @@ from transformers import Trainer, TrainingArguments
 from transformers.utils import logging
 
 from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArguments, Vocabulary, encode_words
+from seal_hf.core.energy import energies_of
 from seal_hf.data.tensors.collators import collate_rows
-from seal_hf.tasks.energies import energies_of
 
 WORDS, TAGS, LENGTH, ROWS, BATCH, SAMPLES = 2000, 25, 16, 320, 16, 20
 BASE, GROWTH = {"T": 16, "C": 16, "S": 8}, {"T": (16, 32, 64, 128), "C": (16, 32, 64, 128), "S": (8, 16, 32, 64)}

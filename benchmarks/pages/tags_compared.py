@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import text_screen
 
+from seal_hf.core.energy import energies_of
 from seal_hf.lab.compare.table import p_value, percent
-from seal_hf.tasks.energies import energies_of
 from seal_hf.tasks.tags.compare import BASELINES, LOSSES
 
 from . import runs

@@ -63,16 +63,16 @@ def export(kind: str, name: str, output: Path, fold_decision: bool, origin: dict
     Raises:
         ValueError: it is an adapter that cannot be merged, or its decision cannot be folded; or as `export_onnx`.
     """
+    from ..core.task import SPACES
     from ..nets.adapters import library_of
     from ..nets.adapters.quantised import quantization_of
     from ..saving.fold import folded
+    from ..saving.model import model_classes
     from ..saving.onnx import export_onnx
-    from ..tasks.kinds import KINDS
     from ..tasks.labels.text_windows import WindowedForSequenceClassification
-    from ..tasks.spaces import SPACES
     from .outputs.base import check_trained
 
-    loaded = next(each for each in KINDS if issubclass(SPACES[kind], each.space_class))
+    loaded = next(each for each in model_classes() if issubclass(SPACES[kind], each.space_class))
     model: Any = loaded.from_pretrained(name, with_loss_net=False, **origin)
     check_trained(model, name)
     task_net, library = model.task_net, library_of(model.task_net)

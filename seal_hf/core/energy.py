@@ -1,12 +1,16 @@
-"""The interface of every energy."""
+"""Energy networks: E(features of x, structure y), lower = better, over candidates (B, S, ...); their interface, and the
+registry of those of all tasks."""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import Tensor, nn
+
+from .task import Registry
 
 
 class Energy(nn.Module, ABC):
@@ -65,3 +69,33 @@ def of_shape(energies: Tensor, y: Any, what: str) -> Tensor:
             "input."
         )
     return energies
+
+
+ENERGIES: Registry[type[Energy]] = Registry(lambda task: task.energies)
+SIZES = ("num_labels", "feature_size", "global_size", "mask_channels")  # arguments set by the loss-net's own config
+
+
+def energies_of(space: str) -> dict[str, type[Energy]]:
+    """The `ENERGIES` that read structures of the output space with this name in `SPACES`."""
+    return {name: energy for name, energy in ENERGIES.items() if getattr(energy, "space", None) == space}
+
+
+def energy_of(space: str, energy: str | None = None) -> str:
+    """The name of an energy for the output space; default: the first of `energies_of`.
+
+    Raises:
+        ValueError: the energy is unknown, or one of another output space.
+    """
+    known = energies_of(space)
+    if energy is not None and energy not in known:
+        raise ValueError(f"`energy` is {energy!r}; for {space} outputs it must be one of {', '.join(known)}.")
+    return energy or next(iter(known))
+
+
+def check_energy_options(energy: str, options: Iterable[str]) -> None:
+    """Raises ValueError if the energy lacks one of these `energy_options`."""
+    known = [name for name in inspect.signature(ENERGIES[energy]).parameters if name not in SIZES]
+    for name in options:
+        if name not in known:
+            has = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise ValueError(f"`energy_options` holds {name!r}, which the energy {energy!r} lacks; {has}.")

@@ -1,4 +1,10 @@
-"""The interface of every output space; see the package's docstring."""
+"""Output spaces: everything the method must know about one kind of structured output.
+
+A space turns logits into relaxed structures, and draws and scores candidates, so that the algorithm, the energies and
+the energy losses need not know about label sets, tag sequences or masks. All methods are vectorised over the batch B
+and the candidates S. Nothing loops over examples. In training three things wait for the device: the sizes of sparse
+label sets, the pieces of masks for the rule `connected`, and rewards that are Python functions.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +103,6 @@ class OutputSpace(ABC):
         name: Key in `SPACES`; stored in the loss-net's config.
         problem_type: The `config.problem_type` of a task-net of this space; None if its head has none.
         model_name: Name of the [`SealModel`] that builds both nets, for messages.
-        head: End of the class name of this space's task-nets; "": any name that ends like no other space's.
         energy_program: The program that trains an energy network on its own.
         structure_dims: Number of dimensions of one structure, without the batch: 1 for a label set, 2 for a tag
             sequence.
@@ -119,7 +124,6 @@ class OutputSpace(ABC):
     name: str
     problem_type: str | None
     model_name = "SealModel"
-    head = ""
     energy_program = "seal-hf train energy"
     structure_dims: int
     label_dim = -1

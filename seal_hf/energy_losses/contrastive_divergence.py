@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.space import OutputSpace
-from ..tasks.spaces import COSTS
+from ..core.task import COSTS
 from ..utils.options import option
 from .base import GOLD, Candidates, EnergyLoss
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.space import OutputSpace
-from ..tasks.spaces import COSTS
+from ..core.task import COSTS
 from ..utils.options import option
 from .base import CONTRAST, Candidates, EnergyLoss
 

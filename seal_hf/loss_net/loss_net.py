@@ -11,14 +11,13 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
-from ..core.energy import Energy, of_shape
+from ..core.energy import ENERGIES, Energy, check_energy_options, of_shape
 from ..core.label_sets import LabelSets
 from ..core.sequences import at_least_float32
 from ..nets.adapters import LIBRARIES, LossAdapter
 from ..nets.cnn import CNNEncoder
 from ..nets.encoders import ENCODER_MODES, MLPEncoder, vector, without_pooler
 from ..nets.heads import MEAN, POOLINGS
-from ..tasks.energies import ENERGIES, check_energy_options
 from ..tasks.tags.recurrent import BiLSTMEncoder
 from ..utils.files import loading
 from ..utils.gate import check_origin, check_size, no_questions

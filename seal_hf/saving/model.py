@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from abc import abstractmethod
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +17,9 @@ from torch import Tensor, nn
 from transformers import CONFIG_MAPPING, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput, logging
 
+from ..core.energy import ENERGIES, energy_of
 from ..core.space import OutputSpace
+from ..core.task import TASKS
 from ..loss_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
 from ..nets.adapters import LIBRARIES, check_adapters, library_of, with_adapter
 from ..nets.adapters.quantised import keep_layout
@@ -24,9 +27,9 @@ from ..nets.encoders import ENCODER_MODES, encoder_options, task_features, witho
 from ..nets.heads import MEAN, pooling_for
 from ..nets.image_features import reads_images, with_features
 from ..nets.task_nets import check_is_pretrained_model, check_num_labels, encoder_for, encoder_of, feature_size
-from ..tasks.energies import ENERGIES, energy_of
 from ..tasks.masks.pixels import PixelSpace
 from ..utils.gate import check_trust, load_net
+from ..utils.modules import without_wrapper
 from ..utils.options import check_value
 from .export import save_nets, upload_nets
 from .labels import check_label_order, check_place, hub_options
@@ -395,6 +398,27 @@ class SealModel(nn.Module):
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder, adapter_export=adapter_export, fold_decision=fold_decision)
             return upload_nets(folder, repo_id, include_loss_net, private, token, revision, commit_message)
+
+
+def model_classes() -> tuple[type[SealModel], ...]:
+    """The [`SealModel`] classes of all tasks."""
+    return tuple(dict.fromkeys(task.model for task in TASKS.values() if task.model is not None))
+
+
+def kind_of(model: SealModel | PreTrainedModel, space: OutputSpace | None = None) -> type[SealModel] | None:
+    """The [`SealModel`] class for a task-net: that of `space`, or else the one that the name of the task-net's class
+    and its `config.problem_type` imply; None if they do not."""
+    if isinstance(model, SealModel):
+        return type(model)
+    if space is not None:
+        return next((kind for kind in model_classes() if isinstance(space, kind.space_class)), None)
+    name = type(without_wrapper(model)).__name__
+    for task in TASKS.values():
+        task.check_net("`model`", name)
+    named = (task.model for task in TASKS.values() if name.endswith(task.heads))
+    problem_type = getattr(getattr(model, "config", None), "problem_type", None)
+    typed = (kind for kind in model_classes() if problem_type and kind.space_class.problem_type == problem_type)
+    return next(chain(named, typed), None)
 
 
 def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray) -> None:

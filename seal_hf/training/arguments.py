@@ -8,6 +8,7 @@ from typing import Any
 
 from transformers import SchedulerType
 
+from ..core.task import COSTS
 from ..decisions.targets import F1_EXAMPLE, OF_RUNS
 from ..energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
 from ..extensions.cost_augmented import PARAMETERIZATIONS
@@ -19,12 +20,12 @@ from ..saving.export import ADAPTER_EXPORTS
 from ..tasks.labels.space import SPARSE_FROM
 from ..tasks.labels.task_losses import TASK_LOSSES
 from ..tasks.masks.pixels import COHERENCE, MASK_TASK_LOSSES, PIXEL_LOSSES
-from ..tasks.spaces import COSTS
 from ..tasks.tags.space import TAG_SCORES
 from ..tasks.tags.task_losses import TAG_TASK_LOSSES
 from ..utils.messages import brief
 from ..utils.options import check_value
-from .argument_checks import CROSS_ENTROPY, check_coherence, check_hypergradient, check_weight
+from .argument_checks import CROSS_ENTROPY as CROSS_ENTROPY
+from .argument_checks import check_coherence, check_hypergradient, check_weight
 from .loss_weights import LossWeightArguments
 from .mask_arguments import MaskArguments
 from .run_arguments import GuardedArguments

@@ -16,6 +16,7 @@ from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
 from ..core.space import OutputSpace
+from ..core.task import SPACES
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.images import ImageRows
 from ..extensions.implicit.checks import check_hypergradient
@@ -24,7 +25,6 @@ from ..nets.adapters import LossAdapter, check_adapters, library_of
 from ..nets.encoders import MLPEncoder
 from ..nets.image_features import reads_images
 from ..saving.export import saves_merged
-from ..tasks.spaces import SPACES
 from ..utils.messages import closest, did_you_mean
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
 from .decisions import check_decoder

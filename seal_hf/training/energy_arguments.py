@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..core.gradient_descent import OPTIMIZERS, STARTS, GradientBasedInference
+from ..core.task import COSTS
 from ..energy_losses import REGRESSION_SAMPLES
-from ..tasks.spaces import COSTS
 from ..utils.options import check_value
 from .energy_methods import ENERGY_METHODS, POINTS
 from .run_arguments import GuardedArguments

@@ -23,11 +23,11 @@ from transformers.utils import ModelOutput
 
 from ..core.gradient_descent import GradientBasedInference
 from ..core.space import OutputSpace
+from ..core.task import SPACES
 from ..data.tensors.crops import check_crop_size, crop_averaged
 from ..energy_losses import GOLD, OUTPUT
 from ..loss_net.loss_net import LossNet, aligned
 from ..saving.model import SealModel
-from ..tasks.spaces import SPACES
 from ..utils.modules import evaluating
 from ..utils.noise import stateless_noise
 from .base import StructuredTrainer, encoder_inputs

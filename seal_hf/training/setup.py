@@ -8,12 +8,12 @@ from weakref import WeakMethod
 from transformers import PreTrainedModel
 
 from ..core.space import OutputSpace
+from ..core.task import SPACES
 from ..core.task_losses import OwnBatchLoss, OwnTaskLoss
 from ..energy_losses import EnergyLoss
 from ..extensions import EXTENSIONS, Extension, Run
 from ..loss_net.learner import Learner, reduces_sparse
 from ..nets.adapters import library_of
-from ..tasks.spaces import SPACES
 from ..utils.compat import enable_gradient_checkpointing
 from ..utils.modules import hold_statistics
 from .arguments import SealTrainingArguments

@@ -7,12 +7,11 @@ from typing import Any
 from transformers import set_seed
 from transformers.utils import logging
 
+from ..core.energy import ENERGIES
 from ..core.space import OutputSpace
 from ..loss_net.loss_net import LossNet
 from ..nets.task_nets import check_is_pretrained_model, feature_size
-from ..saving.model import SealModel
-from ..tasks.energies import ENERGIES
-from ..tasks.kinds import KINDS, kind_of
+from ..saving.model import SealModel, kind_of, model_classes
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
 
 logger = logging.get_logger(__name__)
@@ -47,7 +46,7 @@ def with_loss_net(model: Any, args: SealTrainingArguments, loss_net: LossNet | N
 def given_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model: Any) -> LossNet:
     """The loss-net. ValueError if it is None."""
     if loss_net is None:
-        wrap = ", ".join(f"{kind.__name__}.from_task_net" for kind in KINDS)
+        wrap = ", ".join(f"{kind.__name__}.from_task_net" for kind in model_classes())
         raise ValueError(
             f"energy_loss={args.energy_loss!r} needs a loss-net, but `model` lacks one. Its class name, "
             f"{type(model).__name__}, and config.problem_type do not tell which outputs it has: wrap it by one of "

@@ -14,9 +14,9 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
+from ...core.task import task_of
 from ...loss_net.loss_net import LOSS_NET_FOLDER
 from ...saving.model import SealModel
-from ...tasks.figure_names import figure_names
 from ...utils.messages import few, printable
 
 ENDLESS = 10**6  # epochs; a stream without a length has no number of them
@@ -127,7 +127,9 @@ class RunLines(TrainerCallback):
         before = [entry[key] for entry in state.log_history if key in entry and entry["step"] < state.global_step]
         better = max if args.greater_is_better else min
         best = " (best so far)" if before and better(*before, metrics[key]) not in before else ""
-        return [f"{figure_names(self.trainer.space).get(name, name)} {metrics[key]:.4f}{best}"]
+        task = task_of(self.trainer.space)
+        shown = task.figures(self.trainer.space).get(name, name) if task else name
+        return [f"{shown} {metrics[key]:.4f}{best}"]
 
     def _share(self) -> list[str]:
         """λ1 of the steps before this line."""

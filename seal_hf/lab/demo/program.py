@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...cli.outputs import open_kind
 from ...cli.outputs.flags import Flags, add_reading, at_least_one
 from ...cli.programs import run_program
+from ...core.task import TASKS
 from ...utils.messages import printable
 from .page import check_extra, page_of
 from .server import KEPT, check_port, check_space, serve, start, temporary_folder
@@ -118,19 +119,4 @@ def view_of(argv: Sequence[str] | None) -> View:
 
 def views() -> dict[type, type[View]]:
     """Kind of output -> what the page shows of it. Imported late, so that `--help` is quick."""
-    from ...cli.outputs.class_masks import ClassMaskOutput
-    from ...cli.outputs.labels import LabelOutput
-    from ...cli.outputs.masks import BinaryMaskOutput
-    from ...cli.outputs.tags import TagOutput
-    from ...cli.outputs.trees import TreeOutput
-    from ...tasks.labels.demo import LabelView
-    from ...tasks.masks.demo import ClassMaskView, MaskView
-    from ...tasks.tags.demo import TagView
-
-    return {
-        LabelOutput: LabelView,
-        TagOutput: TagView,
-        TreeOutput: TagView,
-        BinaryMaskOutput: MaskView,
-        ClassMaskOutput: ClassMaskView,
-    }
+    return {output: view for task in TASKS.values() for output, view in task.views.items()}

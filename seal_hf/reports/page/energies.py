@@ -10,7 +10,7 @@ from torch import Tensor
 from ...loss_net.loss_net import LossNet
 from ...nets.feature_cache import FEATURES
 from ...nets.frozen_encoder import OUTPUTS
-from ...tasks.kinds import kind_of
+from ...saving.model import kind_of
 from ...training.base import encoder_inputs
 from ...training.launchers import SHARDED
 from ...utils.modules import in_evaluation

@@ -9,13 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ...core.task import Registry
 from ...saving.checkpoints import last_complete_checkpoint, step_of
 from ...saving.run_record import read_record
-from ...tasks.labels.page import label_sections
-from ...tasks.masks.page import class_mask_sections, mask_sections
-from ...tasks.rewards.page import reward_sections
-from ...tasks.tags.page import tag_sections
-from ...tasks.trees.page import tree_sections
 from ...training.verdict import Verdict, called_by
 from ...utils.files import json_object, whole_file
 from ..common import PAGE, REPORT, figure_rows, results_of
@@ -24,14 +20,7 @@ from .page import Page, Section, Table, render
 from .tuning import tuning_parts
 
 # Key of `facts` in _report.json -> (those facts, the folder) -> sections.
-SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {
-    "labels": label_sections,
-    "tags": tag_sections,
-    "trees": tree_sections,
-    "masks": mask_sections,
-    "class_masks": class_mask_sections,
-    "rewards": reward_sections,
-}
+SECTIONS: Registry[Callable[[Mapping[str, Any], Path], list[Section]]] = Registry(lambda task: task.sections)
 NEEDED: dict[str, type] = {"ended": str, "step": int, "steps": int, "log": list}  # of _report.json: entry -> its type
 REMEDY = "Remove it, and train again to write it anew."
 EXPECTED = "Expected the output folder of a run, with _report.json or a checkpoint."

@@ -12,6 +12,7 @@ from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program
 from ...cli.train.texts import check_read_as, say_what_is_longer, text_rows_of
 from ...cli.tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, TEXT_RATE, Space
+from ...core.energy import energies_of
 from ...core.hierarchy import store_hierarchy
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
 from ...data.common import check_labels_differ
@@ -20,7 +21,6 @@ from ...data.tensors.words import load_tokenizer
 from ...training.energy_arguments import EnergyTrainingArguments
 from ...training.energy_trainer import EnergyTrainer
 from ...utils.messages import check_owner
-from ..energies import energies_of
 from .metrics import multilabel_compute_metrics
 from .model import SealForMultiLabel
 from .report import close_multilabel

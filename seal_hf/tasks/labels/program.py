@@ -14,6 +14,7 @@ from ...cli.train.images import image_rows_of, processor_of
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
 from ...cli.train.texts import MAX_LENGTH, check_read_as, say_what_is_longer, text_rows_of
 from ...cli.tuning.ranges import DROPOUT_RANGE, FINE_TUNED, RATE, Space
+from ...core.energy import energies_of
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
 from ...data.common import check_labels_differ
 from ...data.tensors.collators import TensorRows
@@ -31,7 +32,6 @@ from ...training.frozen import FEATURE_FOLDER
 from ...training.run_record import OF_THE_TRAINER, own_defaults
 from ...utils.messages import check_owner
 from ...utils.options import check_value
-from ..energies import energies_of
 from .hierarchical_metrics import HierarchicalComputeMetrics
 from .image_nets import DROPOUT as CNN_DROPOUT
 from .image_nets import is_of_images

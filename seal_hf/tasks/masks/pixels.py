@@ -114,7 +114,6 @@ class PixelSpace(OutputSpace):
     """
 
     model_name = "SealForSegmentation"
-    head = "ForSemanticSegmentation"
     energy_program = "seal-hf train mask-energy"
     problem_type = None  # Hugging Face has none for segmentation
     costs = (*OutputSpace.costs, "iou")

@@ -27,9 +27,9 @@ from ...data import MultiLabelData, SegmentationData, TagSequenceData
 from ...data.tensors.semi_supervised import inputs_of, repeats_of, reward_rows
 from ...lab.compare.kinds import Kind
 from ...lab.compare.methods import BASELINE, CONSTANT, LOSS_NET_RATE, NET, SEAL, TASK_NET, WEIGHT, Method
+from ...saving.model import kind_of
 from ...training.base import encoder_inputs
 from ...utils.options import check_value
-from ..kinds import kind_of
 from ..labels.compare import LABEL_SETS
 from ..masks.compare import MASKS
 from ..tags.compare import TAGGING

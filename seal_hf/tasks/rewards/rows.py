@@ -10,7 +10,7 @@ from ...cli.train.arguments import Arguments
 from ...cli.train.program import Prepared
 from ...data import MultiLabelData, SegmentationData
 from ...data.tensors.semi_supervised import reward_rows
-from ..kinds import kind_of
+from ...saving.model import kind_of
 from .functions import LabelFunctionReward, MaskFunctionReward, TagFunctionReward, read_function
 from .label_rules import LabelRuleReward
 from .mask_rules import MaskRuleReward

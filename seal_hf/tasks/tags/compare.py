@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ...cli.tuning.ranges import RATE, LogUniform, Range
+from ...core.energy import energies_of
 from ...core.tag_schemes import core_roles, scheme_of
 from ...data import TagSequenceData
 from ...lab.compare.kinds import Figures, Kind, Scored
 from ...lab.compare.methods import BASELINE, CONSTANT, LOSS_NET_RATE, SEAL, TASK_NET, WEIGHT, Method
 from ...lab.compare.rows import Rows
-from ..energies import energies_of
 from . import program as tagging
 from . import roles as srl
 from .metrics import Tags, span_counts, tag_metrics, token_counts

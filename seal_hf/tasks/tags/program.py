@@ -7,13 +7,13 @@ from typing import Any
 
 from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program, labelled_rows
+from ...core.energy import energies_of
 from ...data import TagDataArguments, TagSequenceData, load_tags
 from ...data.tensors.vocabulary import Vocabulary
 from ...nets.adapters import METHODS, QUANTIZATIONS
 from ...saving import take_loss_net
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
-from ..energies import energies_of
 from .report import print_notes
 from .taggers import close, kind, prepared, ranges, rows_of_splits, tagger
 

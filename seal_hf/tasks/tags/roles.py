@@ -8,12 +8,12 @@ from typing import Any
 from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program, labelled_rows
 from ...cli.tuning.ranges import FINE_TUNED
+from ...core.energy import energies_of
 from ...data import TagSequenceData, load_srl
 from ...data.tensors.words import PREDICATE_MARKERS
 from ...nets.adapters import METHODS, QUANTIZATIONS
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
-from ..energies import energies_of
 from .report import print_notes
 from .taggers import close, encoder_tagger, has_bilstm, prepared, rows_of_splits
 

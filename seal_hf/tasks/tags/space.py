@@ -129,7 +129,6 @@ class TagSequenceSpace(OutputSpace):
 
     name = "tag_sequence"
     model_name = "SealForTokenClassification"
-    head = "ForTokenClassification"
     problem_type = None
     structure_dims = 2
     weights = ("class_weight",)

@@ -1,0 +1,133 @@
+"""A task is a kind of output: label sets, tags, trees, masks. `TASKS` holds them; general rooms ask a task for what
+differs between kinds of output, and import none.
+
+The tasks of the package stand in `tasks/__init__.py`. Importing the package puts them here; their parts are imported
+when they are first used. Whoever adds a task adds it to `TASKS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from .space import OutputSpace
+
+Part = TypeVar("Part")
+
+
+class Task:
+    """All that differs between kinds of output. A subclass overrides what it has.
+
+    Attributes:
+        name: key in `TASKS`.
+        heads: ends of the class names of its task-nets in transformers.
+    """
+
+    name: str
+    heads: tuple[str, ...] = ()
+
+    @property
+    def spaces(self) -> Mapping[str, type[OutputSpace]]:
+        """Saved name -> its output space; a task that has the space of another has none of its own."""
+        return {}
+
+    @property
+    def energies(self) -> Mapping[str, Any]:
+        """Name -> [`Energy`] class that reads structures of its spaces; the first of a space is the default."""
+        return {}
+
+    @property
+    def model(self) -> Any:
+        """The [`SealModel`] class for its task-net and loss-net; None if it has none."""
+        return None
+
+    @property
+    def sections(self) -> Mapping[str, Callable[..., list[Any]]]:
+        """Key of the facts of a run -> a function that makes sections of its page: of these facts and the folder."""
+        return {}
+
+    @property
+    def views(self) -> Mapping[type, Any]:
+        """Class of its output in `seal-hf predict` -> what the page of `seal-hf demo` shows of it."""
+        return {}
+
+    @property
+    def compared(self) -> tuple[Any, ...]:
+        """What `seal-hf compare` knows of it, for each of its words on the command line."""
+        return ()
+
+    def has(self, space: OutputSpace) -> bool:
+        """True if the outputs of `space` are of this task."""
+        return isinstance(space, tuple(self.spaces.values()))
+
+    def check_net(self, name: str, architecture: str) -> None:
+        """Raises ValueError for a net whose class only seems to be one of this task's.
+
+        Args:
+            name: of the net, for the message.
+        """
+
+    def figures(self, space: OutputSpace) -> Mapping[str, str]:
+        """Key of a figure, without its split -> its name for readers."""
+        return {}
+
+
+TASKS: dict[str, Task] = {}
+
+
+def task_of(space: OutputSpace) -> Task | None:
+    """The task to which the outputs of `space` belong; None if no task knows it."""
+    return next((task for task in TASKS.values() if task.has(space)), None)
+
+
+class Registry(MutableMapping[str, Part], Generic[Part]):
+    """Name -> class, of every task; users may add their own.
+
+    The classes of a task are added when the registry is first used, so that a module may import the registry before
+    its task.
+
+    Args:
+        of: the classes that a task adds.
+    """
+
+    def __init__(self, of: Callable[[Task], Mapping[str, Part]]):
+        self._of, self._parts, self._asked = of, dict[str, Part](), set[str]()
+
+    def _filled(self) -> dict[str, Part]:
+        for name, task in TASKS.items():
+            if name not in self._asked:
+                self._asked.add(name)
+                self._parts |= {**self._of(task), **self._parts}
+        return self._parts
+
+    def __getitem__(self, name: str) -> Part:
+        return self._filled()[name]
+
+    def __setitem__(self, name: str, part: Part) -> None:
+        self._filled()[name] = part
+
+    def __delitem__(self, name: str) -> None:
+        del self._filled()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._filled())
+
+    def __len__(self) -> int:
+        return len(self._filled())
+
+    def __repr__(self) -> str:
+        return repr(self._filled())
+
+
+SPACES: Registry[type[OutputSpace]] = Registry(lambda task: task.spaces)
+
+
+class _Costs:
+    """The kinds of Δ of all spaces."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(cost for space in SPACES.values() for cost in space.costs))
+
+
+COSTS = _Costs()
