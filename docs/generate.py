@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
+import importlib.util
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -43,6 +44,8 @@ TITLES = {  # file or room of the package -> title in the reference, in the orde
     "registries": "Registries",
 }
 
+ROOT = Path(__file__).resolve().parents[1]
+LONGEST = 110  # characters of a line of a file that are shown
 FILE = re.compile(r"<!-- file: (\S+) -->\n+```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)  # that a page shows
 TRAINER_METHODS = ("train", "evaluate", "infer", "fit_decisions", "save_model")
 
@@ -52,6 +55,7 @@ def write(docs: Path) -> None:
     reference = docs / "reference/generated"
     reference.mkdir(exist_ok=True)
     pages = {"command": command_page(), "arguments": arguments_page(), "api": api_page(), "recipes": recipes_page()}
+    pages["layouts"] = layouts_page()
     for name, text in pages.items():
         (reference / f"{name}.md").write_text(text, encoding="utf-8")
     downloads = docs / "_static/tutorials"
@@ -185,6 +189,47 @@ def as_rst(app: Any, what: str, name: str, found: Any, options: Any, lines: list
 
 def code_as_rst(code: str) -> str:
     return f":py:obj:`~seal_hf.{code}`" if code in seal_hf.api.__all__ else f"``{code}``"
+
+
+def layouts_page() -> str:
+    """The layouts that are read, with the first lines of the inputs of their tests."""
+    layouts = module_of(ROOT / "tests/layouts.py")
+    lines = [
+        "# Layouts of data",
+        "",
+        "Each file below is read by a test, which knows its rows. Five lines of each are shown.",
+        "",
+    ]
+    for title, load, found in (
+        ("Label sets", "load_multilabel", layouts.LABELS),
+        ("Tags", "load_tags", layouts.TAGS),
+    ):
+        lines += [f"## {title}", "", f"Read by `{load}` and the commands that train.", ""]
+        for one in found:
+            lines += [f"### {one.title.replace('|', chr(92) + '|')}", "", *shown_file(one.file, one.content)]
+            for name, content in one.beside.items():
+                lines += [f"Beside it, `{name}`:", "", *shown_file(name, content)]
+            if one.options:
+                lines += [f"Flags: `{' '.join(f'--{name} {value!r}' for name, value in one.options.items())}`", ""]
+            if one.note:
+                lines += [f"The notes say: `{one.note}`.", ""]
+    return "\n".join(lines)
+
+
+def module_of(file: Path) -> Any:
+    """A module that is no part of a package."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def shown_file(name: str, content: str) -> list[str]:
+    """The first lines of a file, with tabs as arrows, in a block."""
+    first = [line if len(line) <= LONGEST else f"{line[:LONGEST]} ..." for line in content.split("\n")[:5]]
+    arrows = ["In it, → is a tab.", ""] if any("\t" in line for line in first) else []
+    return [f"`{name}`:", "", "````text", *(line.replace("\t", "→") for line in first), "````", "", *arrows]
 
 
 def recipes_page() -> str:

@@ -170,7 +170,7 @@ def test_a_tsv_without_header_beside_a_list_of_labels(tmp_path):
     [
         ("no.csv", {}, ["no.csv: no such file or folder, and not a Hub id"]),
         ("./a/b", {}, ["./a/b: no such file"]),
-        ("new.xlsx", {}, ["'.xlsx'", ".csv, .tsv, .jsonl, .json, .parquet"]),
+        ("new.xlsx", {}, ["'.xlsx'", ".csv, .tsv, .jsonl, .json, .svm"]),
         ("new.csv", {"split": "test"}, ["`split` is 'test'", "is one file"]),
         ("new.parquet", {}, ["new.parquet: not readable as parquet"]),
         ("empty.csv", {}, ["empty.csv is empty"]),

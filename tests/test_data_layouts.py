@@ -1,6 +1,7 @@
 """Every layout of `layouts.py` gives the rows that its file was written from, and what looks like one but is none is
 refused with the way out."""
 
+import importlib.util
 import json
 import re
 from collections import Counter
@@ -300,3 +301,17 @@ def test_masks_that_are_not_read_are_refused_with_the_way_out(tmp_path):
     pages[0].save(tmp_path / "c" / "x.tif", save_all=True, append_images=pages[1:])
     with pytest.raises(DataError, match="x.tif: holds 2 pictures, such as pages or frames; expected one"):
         pixels(tmp_path / "c" / "x.tif")
+
+
+# --- mutated files ---------------------------------------------------------------------------------------------------
+
+
+def test_no_mutated_file_is_misread():
+    """A part of `benchmarks/misread.py`, which knows the rows."""
+    path = Path(__file__).resolve().parents[1] / "benchmarks" / "misread.py"
+    spec = importlib.util.spec_from_file_location("misread", path)
+    misread = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(misread)
+    found = [(mutant.name, misread.outcome(mutant)) for mutant in misread.mutants(60, seed=1)]
+    assert [name for name, (what, _) in found if what == "misread"] == []
+    assert {"right", "refused"} <= {what for _, (what, _) in found}

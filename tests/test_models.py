@@ -495,3 +495,22 @@ def test_a_classifier_of_other_labels_starts_anew_and_one_that_has_more_is_kept(
     assert "has 4 labels, the data 5: it gets fresh weights." in caplog.text
     assert seal.config.num_labels == seal.loss_net.config.num_labels == 5
     assert list(seal.loss_net.config.id2label.values()) == texts.label_names
+
+
+def test_a_net_of_a_class_of_ones_own_is_not_read_back_as_another(tmp_path):
+    config = tiny_config("bert")
+    config.num_labels = 3
+    config.problem_type = "multi_label_classification"
+    plain = AutoModelForSequenceClassification.from_config(config)
+
+    class Own(type(plain)):
+        def __init__(self, config):
+            super().__init__(config)
+            self.extra = torch.nn.Linear(1, config.num_labels)
+            self.post_init()
+
+    Own(config).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="saved by the class Own, .* lacks its weights extra.bias, extra.weight"):
+        SealForMultiLabel.from_pretrained(tmp_path, with_loss_net=False)
+    given = SealForMultiLabel(Own.from_pretrained(tmp_path), None)
+    assert given.task_net.extra.weight.shape == (config.num_labels, 1)

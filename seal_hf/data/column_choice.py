@@ -325,7 +325,7 @@ def find_text_column(rows: Mapping[str, Sequence[Any]], labels: Collection[str],
 def check_texts(cells: Sequence[Any], name: str, source: str) -> None:
     """Raises DataError for a column of numbers."""
     values = shown_values(cells)
-    if values and are_numbers(values):
+    if are_numbers(values) and all(isinstance(v, (int, float)) or is_number(str(v)) for v in values):
         shown = ", ".join(map(str, values[:3]))
         raise DataError(
             f"{source}: the column {name!r} holds numbers ({shown}, ...), which are no texts but ids or features. "

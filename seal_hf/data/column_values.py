@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 LOOKED_AT = 1000  # rows that tell what a column holds
+MOSTLY = 0.8  # share of values by which a column is one of numbers
 FEW_ROWS = 10  # fewer rows tell nothing about repeated values
 ONES = ("1", "1.0", "true", "yes", "y", "t", "x", "✓", "✔", "☑", "+", "ja", "oui", "si", "sí")
 ZEROS = ("0", "0.0", "false", "no", "n", "f", "-", "☐", "nein", "non")
@@ -48,11 +49,11 @@ def shown_values(values: Iterable[Any]) -> list[Any]:
 
 
 def are_numbers(values: Sequence[Any]) -> bool:
-    """True if a column holds numbers alone, also as texts; empty cells do not matter."""
+    """True if most values of a column are numbers, also as texts; the others are mistakes. Empty cells do not "
+    "matter."""
     shown = shown_values(values)
-    return bool(shown) and all(
-        isinstance(value, (int, float)) or (isinstance(value, str) and is_number(value)) for value in shown
-    )
+    numbers = sum(isinstance(value, (int, float)) or (isinstance(value, str) and is_number(value)) for value in shown)
+    return bool(shown) and MOSTLY * len(shown) <= numbers
 
 
 def are_texts(values: Sequence[Any]) -> bool:
@@ -68,7 +69,7 @@ def kind_of_strings(values: Sequence[Any]) -> str:
     shown = [value.strip() for value in shown_values(values) if isinstance(value, str)]
     if not shown:
         return ""
-    if all(map(is_number, shown)):
+    if sum(map(is_number, shown)) >= MOSTLY * len(shown):
         return "numbers"
     for kind, pattern in _KINDS:
         if all(pattern.fullmatch(value) for value in shown):

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.tag_schemes import scheme_of
+from .column_values import MOSTLY
 from .common import DataError, Origins
 
 Rows = dict[str, Any]  # column -> a value per sentence: lists of strings, `predicate` an int; and `Origins`
@@ -157,6 +158,12 @@ class ColumnFile:
             word_column, tag_column = 3, None if tag_column is None else 10
             self.notes_on_columns.append(f"{path.name}: CoNLL-2012, words in column 3, named entities in column 10.")
         given = {"word_column": word_column, "tag_column": tag_column}
+        if names and len(names) != self._width:
+            raise DataError(
+                f"{path}, line {self._first}: {self._width} columns, but {len(names)} names: {', '.join(names)}. "
+                "Give each "
+                "column one."
+            )
         word, *tag = self._chosen(self._by_name(names, given))
         self._is_conllu = bool(self.separator) and self._width == CONLLU and not names
         if self._is_conllu and word == 0 and re.fullmatch("1([-.][0-9]+)?", first.cells[0]):
@@ -164,7 +171,12 @@ class ColumnFile:
                 f"{path}, line {self._first}: ten columns, the first of them numbers, as in CoNLL-U, but `word_column` "
                 "is 0. Words are in column 1 and parts of speech in column 3: --word_column 1 --tag_column 3."
             )
-        if word == 0 and self._width > 1 + len(tag) and self._numbers_words():
+        if self._width > 1 + len(tag) and self._numbers_words(word):
+            if word or 1 in tag:
+                raise DataError(
+                    f"{path}, line {self._first}: column {word} numbers the words, so it is not the words. Name their "
+                    "column, counting from 0, by --word_column."
+                )
             word = 1
             self.notes_on_columns.append(f"{path.name}: column 0 numbers the words, which are read from column 1.")
         others = [column for column in range(self._width) if column not in (word, *tag)]
@@ -215,15 +227,19 @@ class ColumnFile:
             chosen[option] = value
         return chosen
 
-    def _numbers_words(self) -> bool:
-        """True if the first column counts the words of nearly every sentence, from 0 or 1."""
+    def _numbers_words(self, column: int) -> bool:
+        """True if a column counts the words of nearly every sentence."""
         counted = looked_at = 0
         for block in itertools.islice(blocks_of(self.path), LOOKED_AT):
-            cells = [line.cells[0] for line in block if _is_certain(line) and line.number != self._header]
-            numbers = [cell for cell in cells if not NO_WORD.fullmatch(cell)]
-            if len(numbers) > 1:
+            rows = [line for line in block if _is_certain(line) and line.number != self._header]
+            cells = [line.cells[column] for line in rows if len(line.cells) == self._width]
+            cells = [cell for cell in cells if not NO_WORD.fullmatch(cell)]
+            numbers = [cell for cell in cells if cell.isdigit()]
+            if len(cells) > 1:
                 looked_at += 1
-                counted += any(numbers == [str(i + begin) for i in range(len(numbers))] for begin in (0, 1))
+                begin = int(numbers[0]) if numbers else 0
+                counting = numbers == [str(i + begin) for i in range(len(numbers))]
+                counted += counting and len(numbers) >= MOSTLY * len(cells)
         return looked_at > 0 and 10 * counted >= 9 * looked_at
 
     def _chosen(self, given: dict[str, int | None]) -> list[int]:

@@ -29,7 +29,7 @@ from .column_choice import (
     text_cell,
 )
 from .column_labels import column_labels
-from .column_values import LOOKED_AT, has_marks
+from .column_values import LOOKED_AT, MOSTLY, has_marks, kind_of_strings, shown_values
 from .common import IMAGE, DataError, MultiLabelData, Origins, feature_data, id_column, label_data
 from .exports import rejected
 from .feature_tables import are_lists, feature_lists, feature_names, feature_rows, has_features, number_columns
@@ -311,6 +311,9 @@ def _texts(found: Reading, columns: Sequence[str]) -> dict[str, list]:
             need_column(column, rows, "text_column", found.place(split))
             if column not in TEXTS:
                 check_texts(rows[column], column, found.place(split))
+            elif (kind := kind_of_strings(rows[column])) and split == next(iter(found.splits)):
+                example = str(shown_values(rows[column])[0])[:60]
+                found.notes.append(f"the column {column!r} holds {kind}, such as {example!r}: is it that of the texts?")
             texts[split] = [text_cell(v, found.place(split, row)) for row, v in enumerate(rows[column])]
         found.notes += _empty_texts_note(texts, column, found.place)
         parts.append(texts)
@@ -368,8 +371,11 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
     cells = _vectors(found, cells) if label_format in ("auto", "multi_hot") else cells
     values = [cell for rows in cells.values() for cell in rows]
     form = guess_format(values, None) if label_format == "auto" else label_format
-    if known is None and found.names_of_ids is not None and form != "names":
+    if known is None and found.names_of_ids is not None:
         names, file = found.names_of_ids
+        ids = [str(v).isdigit() and int(v) < len(names) for cell in values for v in cell if v is not None]
+        if form == "names" and label_format == "auto" and ids and sum(ids) >= MOSTLY * len(ids):
+            label_format = form = "ids"  # the others are mistakes, which are named
         if form == "ids" or {len(cell) for cell in values} == {len(names)}:
             known = names
             found.notes.append(f"label names from {file}.")

@@ -22,11 +22,12 @@ from datasets import Dataset, concatenate_datasets
 
 from ..core.tag_schemes import SCHEMES, convert, scheme_of, split_tag
 from ..utils.messages import did_you_mean, few
+from .column_values import MOSTLY
 from .columns import ORIGINS, Rows, take
 from .common import SPLITS, DataError, Origins, check_splits, find_data
 from .hygiene import repeat_notes
 from .tag_files import Reading, read_splits
-from .tag_spelling import HAS_SPANS, are_types, counted, joined_types, usual_spelling
+from .tag_spelling import HAS_SPANS, OUTSIDE, are_types, counted, joined_types, usual_spelling
 from .tag_tables import PREDICATE
 from .toy_tags import toy_rows
 from .unlabelled import check_numbers, limit_validation, parted, sentences_of
@@ -219,6 +220,7 @@ def build(
                 f"{_columns(splits['train'])} as in train."
             )
     splits = {split: _without_empty(rows, split, notes) for split, rows in splits.items()}
+    _check_words(splits, source)
     scheme = _convert_all(splits, scheme, source, notes)
     label_names = sorted({tag for rows in splits.values() for row in rows["tags"] for tag in row}, key=_order)
     size = len(splits["train"]["words"])
@@ -262,6 +264,18 @@ def _keys(rows: Rows) -> list[tuple]:
     """Keys that identify the inputs of rows: words and predicate."""
     places = rows.get(PREDICATE) or [None] * len(rows["words"])
     return [(*words, place) for words, place in zip(rows["words"], places, strict=True)]
+
+
+def _check_words(splits: dict[str, Rows], source: str) -> None:
+    """Raises DataError if the words are tags such as B-X and O."""
+    words = counted(splits["train"]["words"][:1000])
+    tags = sum(count for word, count in words.items() if word in OUTSIDE or HAS_SPANS.fullmatch(word))
+    if len(words) > 1 and words["O"] and tags >= MOSTLY * words.total():
+        raise DataError(
+            f"{source}: the words are tags, such as {few(sorted({*words} - {'O'}), 3)}. Name the columns of the words "
+            "and of "
+            "the tags: --word_column and --tag_column."
+        )
 
 
 def _notes_on_words(splits: dict[str, Rows]) -> list[str]:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import transformers
 from huggingface_hub import snapshot_download
 from transformers import AutoModel, PreTrainedModel
 from transformers.utils import find_adapter_config_file
@@ -20,6 +21,7 @@ from ..nets.adapters.quantised import from_json, quantized
 from ..tasks.labels.text_windows import read_by
 from ..utils.files import in_line, loading
 from ..utils.gate import check_origin, config_of, load_net, no_questions
+from ..utils.messages import few
 from .export import ADAPTER_FILES, DECISIONS, QUANTIZATION, READING, read_decisions
 from .labels import label_maps
 
@@ -48,6 +50,26 @@ class _Report(logging.Filter):
         others = found["missing_keys"] or found["mismatched_keys"] or found.get("error_msgs")
         if unexpected and not others and all(key.startswith("crf.") for key in unexpected):
             self.records.clear()
+
+
+def check_same_net(name: str, net: PreTrainedModel, found: Mapping[str, Any]) -> None:
+    """Raises ValueError if a saved classifier was of a class that is not known here, and its further weights were left
+    out: the net would answer otherwise than the saved one.
+
+    Args:
+        name: folder or Hub id.
+        found: transformers' loading info.
+    """
+    saved = next(iter(getattr(net.config, "architectures", None) or ()), type(net).__name__)
+    left = sorted(key for key in found["unexpected_keys"] if not key.startswith("crf."))
+    if saved == type(net).__name__ or hasattr(transformers, saved) or not left or found["missing_keys"]:
+        return
+    raise ValueError(
+        f"{name} was saved by the class {saved}, which is not of transformers, and {type(net).__name__} lacks its "
+        "weights "
+        f"{few(left, 3)}: it would be another net. Load it by its class, and give it: SealForMultiLabel({saved}."
+        "from_pretrained(...)), or as fits its output."
+    )
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from ..utils.modules import without_wrapper
 from ..utils.options import check_value
 from .export import save_nets, upload_nets
 from .labels import check_label_order, check_place, hub_options
-from .loading import load_task_net, said_plainly
+from .loading import check_same_net, load_task_net, said_plainly
 from .saved_loss_net import find_loss_net, loss_net_of
 
 if TYPE_CHECKING:
@@ -203,6 +203,7 @@ class SealModel(nn.Module):
         with said_plainly(name, cls.__name__, kwargs, hub):
             check_label_order(name, kwargs.get("id2label"), hub)
             task_net, loading = cls._load_task_net(name, kwargs, hub)
+        check_same_net(name, task_net, loading)
         keep_layout(task_net)
         if label_rates is not None:
             _start_at_rates(task_net, loading, label_rates)
