@@ -61,8 +61,8 @@ def check_same_net(name: str, net: PreTrainedModel, found: Mapping[str, Any]) ->
         found: transformers' loading info.
     """
     saved = next(iter(getattr(net.config, "architectures", None) or ()), type(net).__name__)
-    left = sorted(key for key in found["unexpected_keys"] if not key.startswith("crf."))
-    if saved == type(net).__name__ or hasattr(transformers, saved) or not left or found["missing_keys"]:
+    left = sorted(key for key in found.get("unexpected_keys", ()) if not str(key).startswith("crf."))
+    if saved == type(net).__name__ or hasattr(transformers, saved) or not left or found.get("missing_keys"):
         return
     raise ValueError(
         f"{name} was saved by the class {saved}, which is not of transformers, and {type(net).__name__} lacks its "
