@@ -8,13 +8,15 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
+from page_reader import Reader
 from predicting import trained_on_features, write
 from pyarrow import parquet
 from scipy.special import logit
 
-from seal_hf.cli import decide, evaluate, predict
+from seal_hf.cli import evaluate, predict
 from seal_hf.data.score_files import read_gold, read_scores
 from seal_hf.decisions import LabelDecisions
+from seal_hf.tasks.labels import decide
 
 NAMES = ["rain", "snow, or hail", "wind", "7"]
 IDS = [f"r{i}" for i in range(40)]
@@ -190,6 +192,32 @@ def test_fit_apply_and_report_are_those_of_python(files, rows, tmp_path, capsys)
     assert read_scores(str(tmp_path / "o.csv")).ids == IDS  # what it writes it can read
 
 
+@pytest.mark.parametrize("how", ["--target hamming", "--guarantee precision 0.6", "--guarantee missed 0.2"])
+def test_the_page_has_the_figures_and_the_review(how, files, rows, tmp_path):
+    """Its numbers are those of the JSON file; names are escaped; it is written without torch, see below."""
+    p, gold = rows
+    decide.fit(words(files, "--output", tmp_path / "d.json", *how.split()))
+    for name in ("r.json", "r.html"):
+        decide.report(words(files, "--decisions", tmp_path / "d.json", "--output", tmp_path / name))
+    figures = json.loads((tmp_path / "r.json").read_text())["decoders"]
+    page = Reader((tmp_path / "r.html").read_text())
+    wanted = ["figures", *(["guarantee"] if "guarantee" in how else []), "decisions", "review", "labels", "errors"]
+    assert page.sections == wanted
+    tables = {tuple(head): body for head, body in page.tables}
+    body = next(body for head, body in tables.items() if head[:2] == ("decoder", "f1_example"))
+    assert {row[0][0]: float(row[1][1]) for row in body} == pytest.approx(
+        {k: v["f1_example"] for k, v in figures.items()}
+    )
+    fitted = LabelDecisions.load(tmp_path / "d.json")
+    losses = fitted.expected_losses(p)
+    first = next(body for head, body in tables.items() if head[0] == "row" and "expected loss" in head)
+    assert [row[0][0] for row in first] == [IDS[i] for i in np.argsort(-losses, kind="stable")[:20]]
+    curve = next(body for head, body in tables.items() if head[0] == "share")
+    real = (fitted.decide(p) != (gold > 0)).mean(1)
+    if "hamming" in how:
+        assert float(curve[0][1][1]) == pytest.approx(real.mean()) and float(curve[-1][1][1]) == 0
+
+
 def test_costs_and_guarantees_of_the_command(files, rows, tmp_path, capsys):
     p, gold = rows
     costs = [{"label": "*", "false_positive": 1, "false_negative": 1}]
@@ -281,10 +309,13 @@ def test_a_model_decides_by_the_file_as_by_its_own(tmp_path):
 
 def test_the_command_imports_no_torch(files, tmp_path):
     code = (
-        "import sys; sys.argv = ['seal-hf', 'decide', 'fit', *sys.argv[1:]]\n"
+        "import sys; sys.argv = ['seal-hf', 'decide', *sys.argv[1:]]\n"
         "from seal_hf.__main__ import main\nmain()\n"
         "print(*{'torch', 'transformers', 'sklearn', 'seal_hf.api'} & sys.modules.keys())"
     )
-    flags = words(files, "--output", tmp_path / "d.json")
-    ended = subprocess.run([sys.executable, "-c", code, *flags], capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr, ended.stdout.splitlines()[-1]) == (0, "", "")
+    for name, flags in (("fit", ["--output", "d.json"]), ("report", ["--decisions", "d.json", "--output", "r.html"])):
+        all_flags = [*words(files), *flags]
+        ended = subprocess.run(
+            [sys.executable, "-c", code, name, *all_flags], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert (ended.returncode, ended.stderr, ended.stdout.splitlines()[-1]) == (0, "", "")

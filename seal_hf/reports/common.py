@@ -19,11 +19,11 @@ from ..utils.files import json_object
 from ..utils.messages import printable
 from ..utils.recorded import command_line
 from ..utils.tables import results_table as results_table
+from .page.page import SHOWN as SHOWN
 
 UNASKED = "trainer_output"  # the Trainer's default output folder
 LABEL_REPORT = "label_report.json"  # label sets: figures of each label on the test split, by the decisions
 REPORT, PAGE = "_report.json", "report.html"  # facts of a run, and its page
-SHOWN = {"eval": "validation"}  # key of a split in the result files -> its name for readers
 
 
 def remove_results(trainer: Trainer) -> None:

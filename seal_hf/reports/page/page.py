@@ -16,6 +16,7 @@ from markupsafe import Markup
 from ...utils.messages import printable
 
 FOLDER = Path(__file__).parent
+SHOWN = {"eval": "validation"}  # key of a split in the result files -> its name for readers
 MAX_ROWS = 1000  # of a table; a page of 10,000 labels stays below 3 MB
 
 

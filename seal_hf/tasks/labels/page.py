@@ -1,7 +1,8 @@
 """The sections on label sets: decisions and calibration, labels and their pairs, errors.
 
 `label_facts` collects what they show at the end of a run. `label_sections` makes them of these facts and of
-`label_report.json`, whenever the page is written.
+`label_report.json`, whenever the page is written. What needs a run is imported late: the page of `seal-hf decide
+report` is written without torch.
 """
 
 from __future__ import annotations
@@ -13,16 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from markupsafe import Markup, escape
 from scipy.special import logit
 
 from ...data.common import PAIR
 from ...decisions import FIXED, THRESHOLD, LabelDecisions
 from ...decisions.decoders import rescaled
-from ...reports.common import LABEL_REPORT, SHOWN, results_of, row_origin
-from ...reports.page.energies import energies, has_energies
-from ...reports.page.page import MAX_ROWS, Number, Plot, Section, Table
+from ...reports.page.page import MAX_ROWS, SHOWN, Number, Plot, Section, Table
 from ...reports.page.plots import lines, points
 from ...utils.files import json_object
 from .metrics import DEFAULT_GRID, NUM_BINS, Reliability, label_report, pair_counts, reliability
@@ -66,6 +64,8 @@ class Judged:
 
 def row_facts(data: Any, split: str, rows: Iterable[int]) -> Iterator[dict[str, Any]]:
     """Where each of these rows came from, and its texts, if it has any."""
+    from ...reports.common import row_origin
+
     dataset, name = (data.test, "test") if split == "test" else (data.validation, "validation")
     texts = {column: dataset[column] for column in PAIR if column in dataset.column_names}
     for row in rows:
@@ -90,22 +90,48 @@ def error_facts(trainer: Any, data: Any, judged: Judged) -> dict[str, Any]:
         trainer: its `eval_dataset` and `test_dataset` are the rows of `data`.
         data: from [`load_multilabel`].
     """
-    scores = confidence(judged, judged.wrong)
-    places = np.argsort(-scores, kind="stable")[:MOST_ERRORS]
-    rows = judged.wrong[places].tolist()
-    known = judged.labels[rows] >= 0
-    sets = np.stack([judged.labels[rows] > 0, judged.decided[rows] & known], axis=1)  # (n, 2, L)
-    found: list[dict[str, Any]] = []
-    for score, pair, said in zip(scores[places].tolist(), sets, row_facts(data, judged.split, rows), strict=True):
-        texts = {name: _cut(said.pop(name)) for name in PAIR if name in said}
-        gold, decided = ([data.label_names[i] for i in np.flatnonzero(one)] for one in pair)
-        found.append({"from": said, **texts, "gold": gold, "decided": decided, "confidence": score})
+    import torch
+
+    from ...reports.page.energies import energies, has_energies
+
+    rows, scores = most_confident(judged)
+    sets = np.stack(_sets(judged, rows), axis=1)  # (n, 2, L)
+    found = error_rows(judged, data.label_names, rows, scores, row_facts(data, judged.split, rows))
     if rows and has_energies(trainer):
         batch = (trainer.test_dataset if judged.split == "test" else trainer.eval_dataset).batch(rows)
         pairs = energies(trainer, batch, torch.from_numpy(sets).float())
         for error, (of_gold, of_decided) in zip(found, pairs or [], strict=pairs is not None):
             error |= {"energy_gold": of_gold, "energy_decided": of_decided}
     return {"wrong": len(judged.wrong), "rows": found}
+
+
+def most_confident(judged: Judged) -> tuple[list[int], list[float]]:
+    """The wrong rows of which the net was most confident, and how confident it was of each."""
+    scores = confidence(judged, judged.wrong)
+    places = np.argsort(-scores, kind="stable")[:MOST_ERRORS]
+    return judged.wrong[places].tolist(), scores[places].tolist()
+
+
+def _sets(judged: Judged, rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The gold and the decided sets of some rows, (n, L) bool each, without unknown labels."""
+    known = judged.labels[rows] >= 0
+    return judged.labels[rows] > 0, judged.decided[rows] & known
+
+
+def error_rows(
+    judged: Judged,
+    names: Sequence[str],
+    rows: Sequence[int],
+    scores: Sequence[float],
+    origins: Iterable[dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """Wrong rows as JSON: where each is from, its texts, its sets and the confidence of the net."""
+    found: list[dict[str, Any]] = []
+    for score, *pair, said in zip(scores, *_sets(judged, rows), origins, strict=True):
+        texts = {name: _cut(said.pop(name)) for name in PAIR if name in said}
+        gold, decided = ([names[i] for i in np.flatnonzero(one).tolist()] for one in pair)
+        found.append({"from": said, **texts, "gold": gold, "decided": decided, "confidence": score})
+    return found
 
 
 def _cut(text: str) -> str:
@@ -181,6 +207,16 @@ def label_facts(
         curve: (G,) example F1 of validation at each threshold of `DEFAULT_GRID`.
         judged: None if the probabilities are too many to keep: only the facts on thresholds are found.
     """
+    found = decision_facts(decisions, curve, judged, data.label_names)
+    if judged is not None:
+        found["errors"] = error_facts(trainer, data, judged)
+    return found
+
+
+def decision_facts(
+    decisions: LabelDecisions, curve: np.ndarray, judged: Judged | None, names: Sequence[str]
+) -> dict[str, Any]:
+    """The part of [`label_facts`] that needs no run; `names` are those of the labels."""
     found: dict[str, Any] = {
         "decoder": decisions.decoder,
         "thresholds": {"grid": DEFAULT_GRID.tolist(), "f1": curve.tolist(), "tuned": decisions.threshold},
@@ -193,10 +229,9 @@ def label_facts(
         scaled = rescaled(judged.probabilities, *decisions.calibration)
         found["reliability"]["after"] = _bins(reliability(scaled, judged.labels))
         found["calibration"] = dict(zip(("scale", "shift"), decisions.calibration, strict=True))
-    found["pairs"] = _pairs(judged, data.label_names)
-    found["errors"] = error_facts(trainer, data, judged)
+    found["pairs"] = _pairs(judged, names)
     if judged.split != "test":  # else it is in LABEL_REPORT
-        found["by_label"] = label_report(judged.decided, judged.labels, data.label_names)
+        found["by_label"] = label_report(judged.decided, judged.labels, names)
     return found
 
 
@@ -236,30 +271,33 @@ def label_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
         facts: from `label_facts`.
         folder: of the run; its `label_report.json` has the figures of the labels. Without it they are left out.
     """
-    decisions = Section("Decisions", [_thresholds_plot(facts, results_of(folder))])
+    from ...reports.common import LABEL_REPORT, results_of
+
+    decisions = Section("Decisions", [thresholds_plot(facts, results_of(folder))])
     if "split" not in facts:
         said = "The probabilities of all rows were too many to keep: nothing is shown of labels, pairs and errors."
         decisions.parts.append(said)
         return [decisions]
-    decisions.parts.append(_reliability_plot(facts))
+    decisions.parts.append(reliability_plot(facts))
     split, by_label, file = SHOWN.get(facts["split"], facts["split"]), facts.get("by_label", {}), folder / LABEL_REPORT
     if not by_label and file.is_file():
         by_label = json_object(file, "Remove it, and train again to write it anew.")
-    labels = _labels_section(by_label, facts["pairs"], split)
+    labels = labels_section(by_label, facts["pairs"], split)
     labels.parts[:0] = filter(None, [facts.get("missed")])
     return [decisions, labels, errors_section(facts["errors"], split)]
 
 
-def _thresholds_plot(facts: Mapping[str, Any], results: Mapping[str, float]) -> Plot:
-    """Example F1 of validation against the threshold."""
+def thresholds_plot(facts: Mapping[str, Any], results: Mapping[str, float], rows: str = "validation rows") -> Plot:
+    """Example F1 of these rows against the threshold."""
     grid, f1, tuned = (facts["thresholds"][name] for name in ("grid", "f1", "tuned"))
     at = dict(zip(grid, f1, strict=True))
-    marked = {f"tuned: {tuned:g}": tuned} | ({} if tuned == 0.5 else {"0.5": 0.5})
+    of_tuned = f"tuned threshold has {at[tuned]:.4f}" if tuned in at else f"threshold of the guarantee is {tuned:.4g}"
+    marked = {f"tuned: {tuned:.4g}": tuned} | ({} if tuned == 0.5 else {"0.5": 0.5})
     chosen = {FIXED: 0.5, THRESHOLD: tuned}.get(facts["decoder"])
     series = {"one threshold": (grid, f1)}
     caption = (
-        "Example F1 of validation rows if every label whose probability reaches the threshold is decided. The tuned "
-        f"threshold has {at[tuned]:.4f}, 0.5 has {at[0.5]:.4f}. A flat top means that the threshold hardly matters. A "
+        f"Example F1 of {rows} if every label whose probability reaches the threshold is decided. The "
+        f"{of_tuned}, 0.5 has {at[0.5]:.4f}. A flat top means that the threshold hardly matters. A "
         "top far from 0.5 means that 0.5 judges the scale of the probabilities, not the net."
     )
     if chosen is not None:
@@ -272,11 +310,11 @@ def _thresholds_plot(facts: Mapping[str, Any], results: Mapping[str, float]) -> 
             caption += f", which has {decided:.4f} here"
         caption += "."
     drawn = lines(series, "threshold", "example F1", marked=marked)
-    rows = [{"threshold": threshold, "example F1": value} for threshold, value in at.items()]
-    return Plot(drawn, caption, Table(rows, marked=[n for n, t in enumerate(grid) if t in (tuned, 0.5)]))
+    numbers = [{"threshold": threshold, "example F1": value} for threshold, value in at.items()]
+    return Plot(drawn, caption, Table(numbers, marked=[n for n, t in enumerate(grid) if t in (tuned, 0.5)]))
 
 
-def _reliability_plot(facts: Mapping[str, Any]) -> Plot:
+def reliability_plot(facts: Mapping[str, Any]) -> Plot:
     """Observed against predicted frequency, before and after calibration."""
     names = {"before": "as predicted", "after": "calibrated"}
     found = {names[when]: bins for when, bins in facts["reliability"].items()}
@@ -306,7 +344,7 @@ def _reliability_plot(facts: Mapping[str, Any]) -> Plot:
     return Plot(drawn, caption, Table(rows))
 
 
-def _labels_section(by_label: Mapping[str, Any], pairs: Mapping[str, Any], split: str) -> Section:
+def labels_section(by_label: Mapping[str, Any], pairs: Mapping[str, Any], split: str) -> Section:
     """F1 against support, the pairs, and the tables of both."""
     columns = {"precision": "precision", "recall": "recall", "f1": "F1", "support": "rows"}
     rows = [

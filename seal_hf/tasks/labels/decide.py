@@ -9,20 +9,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..utils.messages import few, printable
-from .outputs.flags import Flags
-from .predict import CELLS, check_format, check_new
+from ...cli.outputs.flags import Flags
+from ...cli.predict import CELLS, check_format, check_new
+from ...utils.messages import few, printable
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..data.score_files import Scores
-    from ..decisions import LabelDecisions
+    from ...data.score_files import Scores
+    from ...decisions import LabelDecisions
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 FIT = "Fit decisions on probabilities of validation rows and their gold labels, and write them to a file."
 APPLY = "Decide on probabilities of new rows by decisions that `decide fit`, or `LabelDecisions.save`, wrote."
-REPORT = "Measure decisions on probabilities of labelled rows. Nothing is fitted on them."
+REPORT = "Measure decisions on probabilities of labelled rows, and write a page. Nothing is fitted on them."
 
 
 def fit(argv: Sequence[str] | None = None) -> None:
@@ -39,8 +39,8 @@ def fit(argv: Sequence[str] | None = None) -> None:
     output = Path(options.output)
     check_new(output, options.overwrite, options.probabilities)
     check_format(output, (".json",))
-    from ..decisions import LabelDecisions
-    from ..decisions.guarantees import CONFIDENCE
+    from ...decisions import LabelDecisions
+    from ...decisions.guarantees import CONFIDENCE
 
     target, costs_file = _target(options.target)
     guarantee = _guarantee(options.guarantee)
@@ -80,10 +80,10 @@ def apply(argv: Sequence[str] | None = None) -> None:
     import numpy as np
     import pyarrow as pa
 
-    from ..data.inputs.writers import table_writer
-    from ..decisions.review import rows_to_review
-    from ..utils.faults import writing
-    from .outputs.label_figures import DIGITS, label_cells, probability_cells
+    from ...cli.outputs.label_figures import DIGITS, label_cells, probability_cells
+    from ...data.inputs.writers import table_writer
+    from ...decisions.review import rows_to_review
+    from ...utils.faults import writing
 
     decisions = _decisions(options)
     if options.review is not None:
@@ -114,14 +114,19 @@ def apply(argv: Sequence[str] | None = None) -> None:
 
 
 def report(argv: Sequence[str] | None = None) -> None:
-    """Print figures of decisions on labelled rows, and write them as JSON. Arguments and errors as for `fit`."""
+    """Print figures of decisions on labelled rows, and write them as JSON or as a page. Arguments as for `fit`."""
     flags = report_flags()
     options = flags.parsed(argv)
     output = None if options.output is None else Path(options.output)
     check_new(output, options.overwrite, options.probabilities)
     if output is not None:
-        check_format(output, (".json",))
-    from .outputs.label_figures import label_figures
+        check_format(output, (".json", ".html"))
+    if output is not None and output.suffix.lower() == ".html":
+        from ...reports.page.plots import has_matplotlib
+
+        if not has_matplotlib():
+            raise ValueError("the page needs matplotlib: pip install 'seal_hf[plot]'.")
+    from ...cli.outputs.label_figures import label_figures
 
     decisions = _decisions(options)
     scores, gold = _scores_and_gold(flags, options, decisions)
@@ -129,10 +134,16 @@ def report(argv: Sequence[str] | None = None) -> None:
     results, tables = label_figures(scores.values, gold, scores.labels, decisions, options.decoder, origin)
     results = {"probabilities": options.probabilities, "gold": options.gold, **results}
     if output is not None:
-        from ..utils.files import whole_file
+        from ...utils.files import whole_file
 
+        if output.suffix.lower() == ".html":
+            from .decided_page import decided_page
+
+            text = decided_page(decisions, scores.values, gold, scores.labels, results, scores.ids)
+        else:
+            text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
         with whole_file(output) as unfinished:
-            unfinished.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            unfinished.write_text(text, encoding="utf-8")
     print(printable("\n\n".join(tables)))
 
 
@@ -198,7 +209,7 @@ def report_flags() -> Flags:
     _add_decisions(flags)
     _add_scores(flags)
     _add_gold(flags)
-    flags.flag("output", metavar="FILE", help="The figures go to this .json.")
+    flags.flag("output", metavar="FILE", help="The figures go to this .json, or a page to this .html.")
     _add_overwrite(flags)
     return flags
 
@@ -239,7 +250,7 @@ def _add_overwrite(flags: Flags) -> None:
 
 
 def _decisions(options: Namespace) -> LabelDecisions:
-    from ..decisions import LabelDecisions, as_threshold
+    from ...decisions import LabelDecisions, as_threshold
 
     decisions = LabelDecisions.load(options.decisions)
     if decisions.labels is None:
@@ -250,7 +261,7 @@ def _decisions(options: Namespace) -> LabelDecisions:
 
 
 def _scores(flags: Flags, options: Namespace, decisions: LabelDecisions | None = None) -> Scores:
-    from ..data.score_files import read_scores
+    from ...data.score_files import read_scores
 
     labels = None if decisions is None else decisions.labels
     scores = read_scores(options.probabilities, logits=options.logits, id_column=options.id_column, labels=labels)
@@ -262,7 +273,7 @@ def _scores(flags: Flags, options: Namespace, decisions: LabelDecisions | None =
 def _scores_and_gold(
     flags: Flags, options: Namespace, decisions: LabelDecisions | None = None
 ) -> tuple[Scores, np.ndarray]:
-    from ..data.score_files import read_gold
+    from ...data.score_files import read_gold
 
     scores = _scores(flags, options, decisions)
     gold, notes = read_gold(
@@ -287,8 +298,8 @@ def _target(words: Sequence[str]) -> tuple[str, str | None]:
     Raises:
         ValueError: an unknown target, or a file that is missing or that nothing reads.
     """
-    from ..decisions.targets import COST, TARGETS
-    from ..utils.options import check_value
+    from ...decisions.targets import COST, TARGETS
+    from ...utils.options import check_value
 
     check_value("target", words[0], (*TARGETS, COST))
     if len(words) != (2 if words[0] == COST else 1):
@@ -298,8 +309,8 @@ def _target(words: Sequence[str]) -> tuple[str, str | None]:
 
 
 def _guarantee(words: Sequence[str] | None) -> tuple[str, float] | None:
-    from ..decisions.guarantees import GUARANTEES
-    from ..utils.options import check_value
+    from ...decisions.guarantees import GUARANTEES
+    from ...utils.options import check_value
 
     if words is None:
         return None
@@ -318,7 +329,7 @@ def _costs(file: str, labels: Sequence[str]) -> list[list[float]]:
     Raises:
         ValueError: names the file, and the line or the label.
     """
-    from ..data.row_tables import open_table
+    from ...data.row_tables import open_table
 
     table, columns = open_table(file), ("label", "false_positive", "false_negative")
     if missing := [column for column in columns if column not in table.columns]:
@@ -341,8 +352,8 @@ def _costs(file: str, labels: Sequence[str]) -> list[list[float]]:
 
 def _fitted(decisions: LabelDecisions, scores: Scores, output: Path) -> list[str]:
     """What was fitted, in words and a table."""
-    from ..decisions.guarantees import GUARANTEES, OF_LABELS
-    from ..utils.tables import results_table
+    from ...decisions.guarantees import GUARANTEES, OF_LABELS
+    from ...utils.tables import results_table
 
     rows, labels = scores.values.shape
     said = [f"{rows:,} rows, {labels:,} labels: {decisions.decoder}, in {output}"]
