@@ -1,6 +1,7 @@
 """`seal-hf decide`: probabilities and gold labels of any layout, and the decisions on them. Oracles: the arrays that
 were written, `LabelDecisions` in Python, `evaluate` and `predict` of a model on its own probabilities."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from scipy.special import logit
 
 from seal_hf.cli import evaluate, predict
 from seal_hf.data.score_files import read_gold, read_scores
-from seal_hf.decisions import LabelDecisions
+from seal_hf.decisions import LabelDecisions, MaskDecisions
 from seal_hf.tasks.labels import decide
 
 NAMES = ["rain", "snow, or hail", "wind", "7"]
@@ -319,3 +320,97 @@ def test_the_command_imports_no_torch(files, tmp_path):
             [sys.executable, "-c", code, name, *all_flags], capture_output=True, text=True, cwd=tmp_path
         )
         assert (ended.returncode, ended.stderr, ended.stdout.splitlines()[-1]) == (0, "", "")
+
+
+# --- tags and masks ---------------------------------------------------------------------------------------------------
+
+CLASSES = ["O", "B-X", "I-X"]
+
+
+@pytest.fixture
+def sentences(tmp_path):
+    """Scores and gold tags of sentences, in files: lines of JSON, and arrays."""
+    generator = np.random.default_rng(1)
+    lengths = generator.integers(1, 5, 30)
+    p = generator.dirichlet(np.full(3, 0.4), lengths.sum())
+    parts = np.split(p, np.cumsum(lengths)[:-1])
+    best = [max(well_formed(len(part)), key=lambda tags, part=part: score(part, tags)) for part in parts]
+    scores = [
+        {"id": i, "scores": [dict(zip(CLASSES, w, strict=True)) for w in part.tolist()]} for i, part in enumerate(parts)
+    ]
+    write(tmp_path / "s.jsonl", scores)
+    np.savez(tmp_path / "s.npz", probabilities=p, tags=np.array(CLASSES), lengths=lengths, ids=np.arange(30))
+    write(tmp_path / "gold.jsonl", [{"id": i, "tags": [*tags]} for i, tags in enumerate(best)][::-1])
+    return parts, best
+
+
+def well_formed(length):
+    every = itertools.product(CLASSES, repeat=length)
+    return [tags for tags in every if "I" not in tags[0] and ("O", "I-X") not in itertools.pairwise(tags)]
+
+
+def score(part, tags):
+    return sum(np.log(max(word[CLASSES.index(tag)], 1e-300)) for word, tag in zip(part, tags, strict=True))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
+def test_tags_are_the_best_of_all_allowed_sequences(suffix, sentences, tmp_path, capsys):
+    """The gold tags are the best allowed sequences by brute force, so that `constrained` is chosen and right."""
+    parts, best = sentences
+    files = {"--probabilities": tmp_path / f"s{suffix}", "--gold": tmp_path / "gold.jsonl"}
+    decide.fit(words(files, "--task", "tags", "--output", tmp_path / "d.json"))
+    assert "30 sentences, 3 tags: constrained" in capsys.readouterr().out
+    only = {"--probabilities": files["--probabilities"], "--decisions": tmp_path / "d.json", "--task": "tags"}
+    decide.apply(words(only, "--output", tmp_path / "o.jsonl"))
+    found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert [row["tags"] for row in found] == [[*tags] for tags in best]
+    decide.report(words(only, "--gold", files["--gold"], "--output", tmp_path / "r.json"))
+    assert json.loads((tmp_path / "r.json").read_text())["figures"]["f1"] == 1
+    decide.apply(words(only, "--output", tmp_path / "i.jsonl", "--decoder", "independent"))
+    found = [json.loads(line)["tags"] for line in (tmp_path / "i.jsonl").read_text().splitlines()]
+    assert found == [[CLASSES[i] for i in part.argmax(1)] for part in parts]
+
+
+@pytest.mark.parametrize(
+    "change, gold, message",
+    [
+        ({"scores": [{"O": 0.9, "B-X": 0.3}]}, ["O"], "sentence|line 1: word 0 .* sum to 1.2, not to 1"),
+        ({"scores": [{"O": 1.5, "B-X": -0.5}]}, ["O"], "a score is not from 0 to 1"),
+        ({"scores": [0.5]}, ["O"], "expected the scores of each word by tag"),
+        ({"text": "x"}, ["O"], "has no column scores or probabilities"),
+        ({"scores": [{"O": 1.0}]}, ["B-Y"], "'B-Y', of which there are no scores"),
+        ({"scores": [{"O": 1.0}]}, ["O", "O"], "has 2 tags, but .* has scores of 1 words"),
+    ],
+)
+def test_wrong_scores_of_tags_end_in_one_line(change, gold, message, tmp_path):
+    files = {"--probabilities": write(tmp_path / "s.jsonl", [change]), "--gold": tmp_path / "g.jsonl"}
+    write(files["--gold"], [{"tags": gold}])
+    with pytest.raises(ValueError, match=message) as raised:
+        decide.fit(words(files, "--task", "tags", "--output", tmp_path / "d.json"))
+    assert "\n" not in str(raised.value)
+
+
+def test_masks_have_the_threshold_of_the_best_iou(tmp_path, capsys):
+    generator = np.random.default_rng(2)
+    p = generator.random((12, 6, 5))
+    gold = (p > 0.3).astype(np.uint8)
+    gold[0, 0, 0] = 255
+    np.savez(tmp_path / "p.npz", probabilities=p)
+    np.savez(tmp_path / "g.npz", gold=gold)
+    files = {"--probabilities": tmp_path / "p.npz", "--task": "masks"}
+    decide.fit(words(files, "--gold", tmp_path / "g.npz", "--output", tmp_path / "d.json"))
+    fitted = MaskDecisions.fit(p, gold)
+    assert MaskDecisions.load(tmp_path / "d.json") == fitted and fitted.decoder == "threshold"
+    decide.apply(words(files, "--decisions", tmp_path / "d.json", "--output", tmp_path / "m.npz"))
+    with np.load(tmp_path / "m.npz") as found:
+        np.testing.assert_array_equal(found["masks"], p >= fitted.threshold)
+    flags = ("--gold", tmp_path / "g.npz", "--decisions", tmp_path / "d.json", "--output", tmp_path / "r.json")
+    decide.report(words(files, *flags))
+    counts = gold != 255
+    both, either = (p >= fitted.threshold) & (gold == 1) & counts, ((p >= fitted.threshold) | (gold == 1)) & counts
+    iou = (both.sum((1, 2)) / either.sum((1, 2))).mean()
+    assert json.loads((tmp_path / "r.json").read_text())["figures"]["mean_iou"] == pytest.approx(iou)
+    with pytest.raises(ValueError, match="`target` is for label sets, but `task` is masks"):
+        decide.fit(words(files, "--gold", tmp_path / "g.npz", "--output", tmp_path / "e.json", "--target", "jaccard"))
+    with pytest.raises(ValueError, match="expected gold of shape"):
+        decide.fit(words(files, "--gold", tmp_path / "p.npz", "--output", tmp_path / "e.json"))

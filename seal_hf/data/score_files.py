@@ -103,7 +103,8 @@ def _chosen(found: Scores, labels: Sequence[str]) -> Scores:
 # --- arrays -----------------------------------------------------------------------------------------------------------
 
 
-def _arrays(name: str) -> dict[str, np.ndarray]:
+def arrays_of(name: str) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz`. Raises DataError for a file that is missing or damaged, or holds Python objects."""
     try:
         with np.load(name, allow_pickle=False) as stored:
             return {key: stored[key] for key in stored.files}
@@ -118,7 +119,7 @@ def _named(arrays: dict[str, np.ndarray], names: Iterable[str]) -> np.ndarray | 
 
 
 def _of_arrays(name: str, logits: bool) -> Scores:
-    arrays = _arrays(name)
+    arrays = arrays_of(name)
     values, names, ids = (_named(arrays, known) for known in (ARRAYS, NAMES, IDS))
     if values is None or values.ndim != 2 or values.dtype.kind not in "fiu" or not values.size:
         found = ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "none"
@@ -356,7 +357,7 @@ def read_gold(
 
 
 def _gold_arrays(name: str, labels: Sequence[str]) -> tuple[np.ndarray, list[str] | None]:
-    arrays = _arrays(name)
+    arrays = arrays_of(name)
     gold = next((arrays[key] for key in GOLD if key in arrays and arrays[key].ndim == 2), None)
     names, ids = (_named(arrays, known) for known in (("label_names", "classes"), IDS))
     if names is None and arrays.get("labels") is not None and arrays["labels"].ndim == 1:

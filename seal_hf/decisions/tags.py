@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..core.tag_schemes import Transitions
 from ..tasks.tags.metrics import Tags, span_counts, token_counts
 from ..tasks.trees.metrics import bracket_counts
 from .base import Decisions, checked, ratio_scores, usual_or_better
@@ -79,3 +80,33 @@ def _scores(predicted: Tags, gold: Tags, kind: str, pos: Sequence[Sequence[str]]
         return ratio_scores(*token_counts(predicted, gold).T)
     right, found, there = span_counts(predicted, gold, kind).T
     return ratio_scores(2 * right, found + there)
+
+
+def likeliest_tags(probabilities: np.ndarray, lengths: np.ndarray, allowed: Transitions) -> np.ndarray:
+    """The likeliest sequence of each sentence that the tags' scheme allows, by Viterbi's algorithm, if its words are
+    independent: (words,) the numbers of the tags.
+
+    Args:
+        probabilities: (words, C) in [0, 1], the sentences one after the other.
+        lengths: (N,) words of each sentence, at least 1.
+        allowed: from `allowed_transitions`.
+    """
+    between, start, end = (np.where(each, 0.0, -np.inf) for each in allowed)
+    with np.errstate(divide="ignore"):
+        scores = np.maximum(np.log(probabilities), -1e4)  # an allowed sequence is there even if all are impossible
+    begins = np.cumsum(lengths) - lengths
+    best = np.empty(len(scores), dtype=np.int64)
+    before = np.empty(scores.shape, dtype=np.int64)
+    totals = np.empty(scores.shape)
+    totals[begins] = scores[begins] + start
+    for word in range(1, int(lengths.max(initial=0))):
+        here = begins[lengths > word] + word
+        ways = totals[here - 1][:, :, None] + between  # (n, C, C)
+        before[here] = ways.argmax(1)
+        totals[here] = ways.max(1) + scores[here]
+    last = begins + lengths - 1
+    best[last] = (totals[last] + end).argmax(1)
+    for word in range(int(lengths.max(initial=0)) - 1, 0, -1):
+        here = begins[lengths > word] + word
+        best[here - 1] = before[here, best[here]]
+    return best

@@ -6,12 +6,13 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...cli.outputs.flags import Flags
 from ...cli.predict import CELLS, check_format, check_new
-from ...utils.messages import few, printable
+from ...utils.messages import check_owner, few, printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +40,9 @@ def fit(argv: Sequence[str] | None = None) -> None:
     output = Path(options.output)
     check_new(output, options.overwrite, options.probabilities)
     check_format(output, (".json",))
+    if (task := _task(options)) is not None:
+        print(printable(task.fit(options, output)))
+        return
     from ...decisions import LabelDecisions
     from ...decisions.guarantees import CONFIDENCE
 
@@ -74,9 +78,14 @@ def apply(argv: Sequence[str] | None = None) -> None:
     options = flags.parsed(argv)
     output = None if options.output is None else Path(options.output)
     check_new(output, options.overwrite, options.probabilities)
-    check_format(output, TABLES)
+    check_format(output, (".npz",) if options.task == MASKS else TABLES)
     if options.escape_formulas and (output is None or output.suffix.lower() not in CELLS):
         raise ValueError("`escape_formulas` is for an output of type .csv or .tsv. Leave it out.")
+    if (task := _task(options)) is not None:
+        count = task.apply(options, output)
+        if output is not None:
+            _note(flags, f"{count} rows in {output}.")
+        return
     import numpy as np
     import pyarrow as pa
 
@@ -120,7 +129,10 @@ def report(argv: Sequence[str] | None = None) -> None:
     output = None if options.output is None else Path(options.output)
     check_new(output, options.overwrite, options.probabilities)
     if output is not None:
-        check_format(output, (".json", ".html"))
+        check_format(output, (".json", ".html") if options.task == LABELS else (".json",))
+    if (task := _task(options)) is not None:
+        print(printable(task.report(options, output)))
+        return
     if output is not None and output.suffix.lower() == ".html":
         from ...reports.page.plots import has_matplotlib
 
@@ -145,6 +157,24 @@ def report(argv: Sequence[str] | None = None) -> None:
         with whole_file(output) as unfinished:
             unfinished.write_text(text, encoding="utf-8")
     print(printable("\n\n".join(tables)))
+
+
+LABELS, TAGS, MASKS = "labels", "tags", "masks"
+OF_LABELS = ("target", "guarantee", "confidence", "logits", "review", "label_format")
+
+
+def _task(options: Namespace) -> Any:
+    """The module that decides tags or masks; None for label sets. Raises ValueError for a flag of label sets."""
+    if options.task == LABELS:
+        return None
+    usual = {"target": ["f1_example"], "logits": False, "label_format": "auto"}
+    given = {name: getattr(options, name, None) for name in OF_LABELS}
+    check_owner(
+        {name: value for name, value in given.items() if value != usual.get(name)},
+        "label sets",
+        f"`task` is {options.task}",
+    )
+    return import_module(f"seal_hf.tasks.{options.task}.decide")
 
 
 # --- flags ------------------------------------------------------------------------------------------------------------
@@ -221,6 +251,12 @@ def _add_scores(flags: Flags) -> None:
         metavar="FILE",
         help="The probabilities are read from this csv, tsv, jsonl, parquet or npz: a column for each label, the "
         "scores of a row by name, or a line for each row and label.",
+    )
+    flags.flag(
+        "task",
+        choices=(LABELS, TAGS, MASKS),
+        default=LABELS,
+        help="What is decided: labels (the default), tags of words, or masks of two classes.",
     )
     flags.flag("logits", type=bool, help="The scores are logits: a sigmoid makes probabilities of them.")
     flags.flag("id_column", metavar="NAME", help="This column tells rows apart; default: id, ids, idx or row_id.")
