@@ -108,7 +108,7 @@ def read(options: Namespace) -> WordScores:
     """
     name = options.probabilities
     found, place = _of_arrays(name) if Path(name).suffix.lower() == ".npz" else _of_table(name, options.id_column)
-    wrong: np.ndarray = ~((found.values >= 0) & (found.values <= 1)).all(1)
+    wrong = ((found.values < 0) | (found.values > 1) | np.isnan(found.values)).sum(1) > 0
     sums = found.values.sum(1)
     if (wrong | ~(np.abs(sums - 1) <= SUM)).any():
         row = int(np.flatnonzero(wrong | ~(np.abs(sums - 1) <= SUM))[0])
@@ -193,7 +193,7 @@ def read_gold(options: Namespace, scores: WordScores) -> list[list[str]]:
             )
         differs = next(i for i, tags in enumerate(found) if len(tags) != scores.lengths[i])
         raise DataError(
-            f"{table.source}: sentence {differs} (counting from 0) has {len(found[differs])} tags, but {scores.source} has "
-            f"scores of {scores.lengths[differs]} words."
+            f"{table.source}: sentence {differs} (counting from 0) has {len(found[differs])} tags, but {scores.source} "
+            f"has scores of {scores.lengths[differs]} words."
         )
     return found
