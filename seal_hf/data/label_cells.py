@@ -77,8 +77,8 @@ def _separated(value: str, place: str, keep_empty: bool, separator: str | None) 
     """The values of a text."""
     if separator == NONE:
         return [valid_text(value, place)] if value else []
-    if separator is None:
-        if re.fullmatch(NUMBERS, value):
+    if separator is None and not value.isalnum():
+        if " " in value and re.fullmatch(NUMBERS, value):
             return value.split()
         separator = next((mark for mark in SEPARATORS if mark in value), None)
     parts = value.split(separator) if separator else [value]
@@ -187,7 +187,8 @@ def label_matrix(
         known = names or sorted({str(v) for cell in values for v in cell})
         index = {name: i for i, name in enumerate(known)}
     else:
-        largest = max((_as_id(v) for cell in values for v in cell), default=-1)
+        index = {v: _as_id(v) for v in {v for cell in values for v in cell}}
+        largest = max(index.values(), default=-1)
         if not names and largest >= MAX_IDS:
             raise DataError(
                 f"{source}: label id {largest} would need {largest + 1} labels. Is the label column the right one "
@@ -210,7 +211,7 @@ def label_matrix(
                     "1. Correct it, or name its format with --label_format."
                 )
             for value in cell:
-                i = index.get(str(value), -1) if label_format == "names" else _as_id(value)
+                i = index.get(str(value), -1) if label_format == "names" else index[value]
                 if not 0 <= i < len(known):
                     raise DataError(_unknown_label(value, known, label_format, place(split, row)))
                 matrix[row, i] = 1
@@ -399,13 +400,14 @@ def _as_id(value: Any) -> int:
 
 
 def guess_format(values: list[list], num_labels: int | None) -> str:
+    distinct = {v for cell in values for v in cell if v is not None}
     # pandas turns whole numbers into 1.0 if one is missing
-    flat = [re.sub(r"\.0+$", "", str(v)) for cell in values for v in cell if v is not None]
-    if any(re.fullmatch(r"0[0-9]+", v) for v in flat):  # codes, whose zeros matter
+    found = {text[:-2] if text.endswith(".0") else re.sub(r"\.0+$", "", text) for text in map(str, distinct)}
+    if any(re.fullmatch(r"0[0-9]+", v) for v in found):  # codes, whose zeros matter
         return "names"
-    if not all(re.fullmatch(r"-?[0-9]+", v) for v in flat):
-        return "names" if not all(is_number(v) for v in flat) else "multi_hot"
-    if not set(flat) <= {"0", "1", "-1"}:
+    if not all(re.fullmatch(r"-?[0-9]+", v) for v in found):
+        return "names" if not all(is_number(v) for v in found) else "multi_hot"
+    if not found <= {"0", "1", "-1"}:
         return "ids"
     lengths = {len(cell) for cell in values}
     same = len(lengths) == 1 and min(lengths) > 1 and (num_labels is None or lengths == {num_labels})

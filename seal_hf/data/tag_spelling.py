@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..core.tag_schemes import scheme_of
 from ..utils.messages import few
@@ -29,14 +29,14 @@ SAME = {"M": "I", "W": "S"}
 HAS_SPANS = re.compile(rf"(?i)(?:[{LETTERS}][-_:/.|–—]\S.*|\S.*[-_:/.|–—][{LETTERS}]|[{LETTERS}])")
 
 
-def usual_spelling(counts: Mapping[str, int]) -> tuple[dict[str, str], str]:
+def usual_spelling(tags: Collection[str]) -> tuple[dict[str, str], str]:
     """Tag -> how it is written usually, for tags of spans in another spelling, and a note; empty for all others.
 
     Args:
-        counts: tag -> number of words.
+        tags: all tags.
     """
-    outside = [tag for tag in OUTSIDE if tag in counts]
-    names = [tag for tag in counts if tag not in outside]
+    outside = [tag for tag in OUTSIDE if tag in tags]
+    names = sorted(tag for tag in tags if tag not in outside)
     if not names:
         return {}, ""
     for pattern, prefix, mark, kind in ((PREFIX_FIRST, 1, 2, 3), (TYPE_FIRST, 3, 2, 1)):

@@ -314,10 +314,9 @@ def spelled_alike(types: Iterable[str]) -> list[str]:
 
 def _convert_all(splits: dict[str, Rows], scheme: str, source: str, notes: list[str]) -> str:
     """Rewrite the tags in place; return their scheme."""
-    counts = counted(row for rows in splits.values() for row in rows["tags"])
-    if scheme != "plain":
-        counts = _respell(splits, scheme, counts, notes)
-    names = set(counts)
+    names = {tag for rows in splits.values() for row in rows["tags"] for tag in row}
+    if scheme != "plain" and _respell(splits, scheme, names, notes):
+        names = {tag for rows in splits.values() for row in rows["tags"] for tag in row}
     found = scheme_of(names)
     odd = sorted(name for name in names if scheme_of([name]) == "plain" and name != "O")
     if scheme != "plain" and 0 < 2 * len(odd) < len(names):  # a typo must not silently turn spans into plain tags
@@ -336,7 +335,7 @@ def _convert_all(splits: dict[str, Rows], scheme: str, source: str, notes: list[
             raise DataError(
                 f"`scheme` is {scheme!r}, but the tags are plain: names without B- and I-. Use auto or plain."
             )
-        notes += _notes_on_plain(splits, scheme, counts)
+        notes += _notes_on_plain(splits, scheme)
         return "plain"
     target = "bio" if scheme == "io" else found if scheme == "auto" else scheme
     changed = 0
@@ -356,28 +355,31 @@ def _convert_all(splits: dict[str, Rows], scheme: str, source: str, notes: list[
     return target
 
 
-def _respell(splits: dict[str, Rows], scheme: str, counts: Counter[str], notes: list[str]) -> Counter[str]:
-    """Rewrite tags of spans in another spelling, in place; returns the number of words with each tag."""
-    changed, note = usual_spelling(counts)
+def _respell(splits: dict[str, Rows], scheme: str, names: set[str], notes: list[str]) -> bool:
+    """Rewrite tags of spans in another spelling, in place; False if there are none."""
+    changed, note = usual_spelling(names)
     if changed:
         notes.append(note)
         for rows in splits.values():
             rows["tags"] = [[changed.get(tag, tag) for tag in row] for row in rows["tags"]]
-    elif are_types(counts) or (scheme == "io" and "O" in counts):
-        notes.append(
-            "types without B- and I-: neighbours of one type are read as one span, so touching spans of one type are "
-            "one. --scheme plain reads each word by itself."
-        )
-        for rows in splits.values():
-            rows["tags"] = [joined_types(row) for row in rows["tags"]]
-    else:
-        return counts
-    return counted(row for rows in splits.values() for row in rows["tags"])
+        return True
+    if "O" not in names or scheme_of(names) != "plain":
+        return False
+    if scheme != "io" and not are_types(counted(row for rows in splits.values() for row in rows["tags"])):
+        return False
+    notes.append(
+        "types without B- and I-: neighbours of one type are read as one span, so touching spans of one type are "
+        "one. --scheme plain reads each word by itself."
+    )
+    for rows in splits.values():
+        rows["tags"] = [joined_types(row) for row in rows["tags"]]
+    return True
 
 
-def _notes_on_plain(splits: dict[str, Rows], scheme: str, counts: Counter[str]) -> list[str]:
+def _notes_on_plain(splits: dict[str, Rows], scheme: str) -> list[str]:
     """What may be wrong with tags that are read each by itself."""
     notes = []
+    counts = counted(row for rows in splits.values() for row in rows["tags"])
     if scheme == "auto" and all(map(str.isdigit, counts)):
         notes.append(
             "tags are numbers, each read by itself. If they are ids of B-X and I-X, there are no spans: give the "

@@ -139,7 +139,7 @@ def hint_of_empty_sets(decided: np.ndarray, labels: np.ndarray, rows: str, args:
         rows: the rows in words.
     """
     sets, gold, _ = decided_and_gold(decided, labels)
-    held = gold.any(1)
+    held = np.asarray(gold.any(1))
     if not held.any() or 2 * held.sum() > len(held):
         return None
     flag = "" if getattr(args, "target", F1_MICRO) == F1_MICRO else " --target f1_micro decides for rows with labels."
