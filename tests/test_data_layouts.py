@@ -315,3 +315,11 @@ def test_no_mutated_file_is_misread():
     found = [(mutant.name, misread.outcome(mutant)) for mutant in misread.mutants(60, seed=1)]
     assert [name for name, (what, _) in found if what == "misread"] == []
     assert {"right", "refused"} <= {what for _, (what, _) in found}
+
+
+def test_formats_that_are_given_are_kept(tmp_path):
+    rows = "".join(f"a text {i},{'100' if i % 2 else '101'}\n" for i in range(24))
+    (tmp_path / "a.csv").write_text("text,labels\n" + rows)
+    assert len(load_multilabel(str(tmp_path / "a.csv"), label_format="ids").label_names) == 102
+    assert load_multilabel(str(tmp_path / "a.csv"), label_format="names").label_names == ["100", "101"]
+    assert len(load_multilabel(str(tmp_path / "a.csv")).label_names) == 3

@@ -306,14 +306,16 @@ def _is_written(cell: Any) -> bool:
     return isinstance(cell, str) and not cell.lstrip().startswith(("[", "(", "{"))
 
 
-def as_vectors(cells: Mapping[str, list[list]]) -> dict[str, list[list]]:
-    """Cells by split, with bit strings of one length, such as 01100, as lists of 0 and 1."""
-    texts = {str(value) for rows in cells.values() for cell in rows for value in cell}
+def as_vectors(cells: dict[str, list[list]]) -> dict[str, list[list]]:
+    """Cells by split, with bit strings of one length, such as 01100, as lists of 0 and 1; the same object without "
+    "any."""
+    if any(len(cell) != 1 for rows in cells.values() for cell in rows):
+        return cells
+    texts = {str(cell[0]) for rows in cells.values() for cell in rows}
     length = len(next(iter(texts), ""))
     zeros = any(text[0] == "0" for text in texts if text)  # 10 and 11 alone are ids
-    bits = all(len(text) == length and BITS.fullmatch(text) for text in texts) and (zeros or length > 2)
-    if not texts or not bits or any(len(cell) != 1 for rows in cells.values() for cell in rows):
-        return dict(cells)
+    if not texts or not (zeros or length > 2) or not all(len(t) == length and BITS.fullmatch(t) for t in texts):
+        return cells
     return {split: [list(str(cell[0])) for cell in rows] for split, rows in cells.items()}
 
 

@@ -364,19 +364,20 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
     ):
         label_format = "ids"
     known = classes or found.names
-    if label_format in ("auto", "names") and not classes and mark is None:
-        if label_format == "names" or guess_format([cell for rows in cells.values() for cell in rows], None) == "names":
-            cells, note = split_joined(cells, raw, known)
-            found.notes += [note] if note else []
-    cells = _vectors(found, cells) if label_format in ("auto", "multi_hot") else cells
+    form = _form(cells) if label_format == "auto" else label_format
+    if form == "names" and not classes and mark is None:
+        cells, note = split_joined(cells, raw, known)
+        found.notes += [note] if note else []
+    if label_format in ("auto", "multi_hot"):
+        vectors = _vectors(found, cells)
+        form, cells = (form if vectors is cells else "multi_hot"), vectors
     values = [cell for rows in cells.values() for cell in rows]
-    form = guess_format(values, None) if label_format == "auto" else label_format
     if known is None and found.names_of_ids is not None:
         names, file = found.names_of_ids
         ids = [str(v).isdigit() and int(v) < len(names) for cell in values for v in cell if v is not None]
         if form == "names" and label_format == "auto" and ids and sum(ids) >= MOSTLY * len(ids):
             label_format = form = "ids"  # the others are mistakes, which are named
-        if form == "ids" or {len(cell) for cell in values} == {len(names)}:
+        if form == "ids" or (form == "multi_hot" and {len(cell) for cell in values} == {len(names)}):
             known = names
             found.notes.append(f"label names from {file}.")
     labels, names = label_matrix(cells, known, label_format, found.source, found.place)
@@ -391,11 +392,15 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
     return labels, names
 
 
+def _form(cells: dict[str, list[list]]) -> str:
+    return guess_format([cell for rows in cells.values() for cell in rows], None)
+
+
 def _vectors(found: Reading, cells: dict[str, list[list]]) -> dict[str, list[list]]:
-    """Cells, with bit strings as vectors, which is noted."""
+    """Cells, with bit strings as vectors, which is noted; the same object without any."""
     vectors = as_vectors(cells)
-    example = next((cell for rows in cells.values() for cell in rows if cell), [""])[0]
-    if vectors != cells:
+    if vectors is not cells:
+        example = next(cell for rows in cells.values() for cell in rows if cell)[0]
         found.notes.append(f"cells such as {example} are vectors of 0 and 1. If they are names: --label_format names.")
     return vectors
 
