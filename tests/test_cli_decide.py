@@ -75,6 +75,12 @@ def test_every_layout_gives_the_same_scores(layout, suffix, rows, tmp_path):
     assert notes == []
 
 
+def test_ids_are_matched_whether_they_are_written_as_1_or_1_0(tmp_path):
+    scores = read_scores(str(write(tmp_path / "s.csv", [{"id": i, "a": 0.5, "b": 0.1} for i in range(3)])))
+    gold = [{"id": float(i), "labels": "b" if i == 2 else "a"} for i in (2, 1, 0)]
+    assert read_gold(str(write(tmp_path / "g.csv", gold)), scores)[0].tolist() == [[1, 0], [1, 0], [0, 1]]
+
+
 def test_arrays_maps_and_predictions_of_a_model_are_read(rows, tmp_path):
     p, gold = rows
     np.savez(tmp_path / "a.npz", probabilities=p, labels=np.array(NAMES), ids=np.array(IDS))

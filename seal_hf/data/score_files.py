@@ -9,6 +9,7 @@ sets, or a column of 0 and 1 for each label; or the array `gold`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,7 +131,7 @@ def _of_arrays(name: str, logits: bool) -> Scores:
     if ids is not None and ids.shape != values.shape[:1]:
         raise DataError(f"{name}: ids of shape {ids.shape} for {len(values)} rows; expected one each.")
     notes = [f"{name} has no array `labels`: the labels are called 0, 1, 2, ..."] if names is None else []
-    return Scores(name, labels, values.astype(np.float64), None if ids is None else [*map(str, ids.tolist())], notes)
+    return Scores(name, labels, values.astype(np.float64), None if ids is None else [*map(id_of, ids.tolist())], notes)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -160,7 +161,7 @@ def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, C
                 "Name it with --id_column."
             )
         return _of_lines(table.source, rows, id_column, long, logits, place, notes)
-    ids = None if id_column is None else [str(row[id_column]) for row in rows]
+    ids = None if id_column is None else [id_of(row[id_column]) for row in rows]
     others = [column for column in table.columns if column != id_column and column not in INDEXES]
     by_name = next((column for column in (*SCORES, *others) if column in others and _is_by_name(rows, column)), None)
     if by_name is not None:
@@ -191,6 +192,11 @@ def id_column_of(columns: Sequence[str], asked: str | None, source: str) -> str 
     if asked is not None and asked not in columns:
         raise DataError(f"{source} has no column {asked!r}; its columns are {few(columns)}. Name one with --id_column.")
     return asked if asked is not None else next((name for name in IDS if name in columns), None)
+
+
+def id_of(value: Any) -> str:
+    """The id of a row as text. Pandas writes a whole number as 1.0 if another one is missing."""
+    return re.sub(r"^(-?\d+)\.0+$", r"\1", str(value))
 
 
 def _has_number(rows: Sequence[dict[str, Any]], column: str) -> bool:
@@ -288,7 +294,7 @@ def _of_lines(
     cells: dict[str, dict[str, float]] = {}
     first: list[int] = []
     for i, row in enumerate(rows):
-        one, label = str(row[id_column]), str(row["label"])
+        one, label = id_of(row[id_column]), str(row["label"])
         if one not in cells:
             first.append(i)
         cell = cells.setdefault(one, {})
@@ -369,7 +375,7 @@ def _gold_arrays(name: str, labels: Sequence[str]) -> tuple[np.ndarray, list[str
     if gold.shape[1] != len(own):
         raise DataError(f"{name}: gold labels of shape {gold.shape}, but there are {len(own)} labels.")
     _check_same(own, labels, name)
-    return in_order(gold.astype(np.int8), own, labels), None if ids is None else [*map(str, ids.tolist())]
+    return in_order(gold.astype(np.int8), own, labels), None if ids is None else [*map(id_of, ids.tolist())]
 
 
 def _gold_table(
@@ -378,7 +384,7 @@ def _gold_table(
     table = open_table(name, label_column=label_column or LABELS[0])
     rows = list(table)
     id_column = id_column_of(table.columns, id_column, table.source)
-    ids = None if id_column is None else [str(row[id_column]) for _, row in rows]
+    ids = None if id_column is None else [id_of(row[id_column]) for _, row in rows]
     column = label_column or next((each for each in LABELS if each in table.columns), None)
     if column is not None:
         if column not in table.columns:

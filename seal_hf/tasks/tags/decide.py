@@ -19,7 +19,7 @@ from ...core.tag_schemes import allowed_transitions, scheme_of_model
 from ...data.common import DataError
 from ...data.inputs.writers import table_writer
 from ...data.row_tables import open_table
-from ...data.score_files import arrays_of, id_column_of
+from ...data.score_files import arrays_of, id_column_of, id_of
 from ...decisions import TagDecisions
 from ...decisions.tags import likeliest_tags
 from ...utils.files import whole_file
@@ -130,7 +130,7 @@ def _of_arrays(name: str) -> tuple[WordScores, Callable[[int], str]]:
         raise DataError(
             f"{name}: probabilities {values.shape}, tags {tags.shape} and {lengths.sum()} words by lengths do not fit."
         )
-    ids = [*map(str, arrays["ids"].tolist())] if "ids" in arrays else None
+    ids = [*map(id_of, arrays["ids"].tolist())] if "ids" in arrays else None
     scores = WordScores(name, [*map(str, tags.tolist())], values.astype(np.float64), lengths.astype(int), ids)
     return scores, lambda row: f"{name}, sentence {row} (counting from 0)"
 
@@ -156,7 +156,7 @@ def _of_table(name: str, id_column: str | None) -> tuple[WordScores, Callable[[i
     names = list(dict.fromkeys(tag for cell in cells for word in cell for tag in word))
     values = np.array([[word.get(tag, 0.0) for tag in names] for cell in cells for word in cell])
     column_of_ids = id_column_of(table.columns, id_column, table.source)
-    ids = None if column_of_ids is None else [str(row[column_of_ids]) for _, row in rows]
+    ids = None if column_of_ids is None else [id_of(row[column_of_ids]) for _, row in rows]
     return WordScores(table.source, names, values, np.array([*map(len, cells)]), ids), lambda i: table.place(rows[i][0])
 
 
@@ -182,7 +182,7 @@ def read_gold(options: Namespace, scores: WordScores) -> list[list[str]]:
         found.append([*map(str, tags)])
     ids = id_column_of(table.columns, options.id_column, table.source)
     if ids is not None and scores.ids is not None:
-        by_id = {str(row[ids]): tags for (_, row), tags in zip(rows, found, strict=True)}
+        by_id = {id_of(row[ids]): tags for (_, row), tags in zip(rows, found, strict=True)}
         if missing := [one for one in scores.ids if one not in by_id]:
             raise DataError(f"{table.source} has no gold tags of {few([*map(repr, missing)], 5)}.")
         found = [by_id[one] for one in scores.ids]
