@@ -16,6 +16,7 @@ from seal_hf.data import DataError, kind_of
 from seal_hf.data.image_files import pixels
 from seal_hf.data.inputs.features import FeatureTable
 from seal_hf.data.inputs.raw_text import split_words
+from seal_hf.data.inputs.tables import TextReader
 from seal_hf.data.inputs.words import Needs, SentenceFile
 from seal_hf.data.label_cells import gold_labels
 from seal_hf.data.row_tables import open_table
@@ -323,3 +324,12 @@ def test_formats_that_are_given_are_kept(tmp_path):
     assert len(load_multilabel(str(tmp_path / "a.csv"), label_format="ids").label_names) == 102
     assert load_multilabel(str(tmp_path / "a.csv"), label_format="names").label_names == ["100", "101"]
     assert len(load_multilabel(str(tmp_path / "a.csv")).label_names) == 3
+
+
+def test_an_evaluation_leaves_out_rows_that_were_rejected(tmp_path):
+    (layout,) = (one for one in layouts.LABELS if one.title.startswith("Prodigy"))
+    table = open_table(written(tmp_path, layout))
+    reader = TextReader(table, "text", "accept")
+    found = [pair for chunk in reader.chunks(7) for pair in zip(chunk.inputs, map(set, chunk.gold), strict=True)]
+    assert found == layouts.rows() and "2 rows left out: 'answer' says" in " ".join(reader.notes)
+    assert sum(len(chunk.inputs) for chunk in TextReader(table, "text").chunks(7)) == len(found) + 2  # predicted, too

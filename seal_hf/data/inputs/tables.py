@@ -10,8 +10,9 @@ import numpy as np
 
 from ..column_choice import check_header, check_texts, find_text_column, need_column, text_cell, text_columns
 from ..column_labels import column_labels
-from ..column_values import has_marks
+from ..column_values import LOOKED_AT, has_marks
 from ..common import DataError
+from ..exports import rejected
 from ..label_cells import label_cell
 from ..row_tables import Row, Table, parts
 from .base import Chunk
@@ -52,9 +53,25 @@ class TextReader:
         return None if self.label_column is None else self.table.label_names(self.label_column)
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        for part in parts(self.table, size):
+        for part in parts(self._rows(), size):
             yield Chunk([row for _, row in part], self.inputs(part), self._gold(part))
         self.notes += [note for note in self.table.notes if note not in self.notes]
+
+    def _rows(self) -> Iterator[Row]:
+        """The rows; with gold labels, without those that annotators rejected or did not answer."""
+        column = rejected(self.table.head(LOOKED_AT)) if self.labels or self.label_column is not None else None
+        if column is None:
+            yield from self.table
+            return
+        name, words = column
+        left = 0
+        for number, row in self.table:
+            if str(row[name]).lower() in words:
+                left += 1
+            else:
+                yield number, row
+        note = f"{left} rows left out: {name!r} says that they were rejected or not annotated."
+        self.notes += [note] if note not in self.notes else []
 
     def inputs(self, part: Sequence[Row]) -> Any:
         place = self.table.place
