@@ -6,14 +6,13 @@ There are functions, and thin `evaluate.Metric` subclasses for the same metrics,
 
 from typing import Any
 
+from .core.arrays import first_output, sigmoid
 from .tasks.labels.hierarchical_metrics import HierarchicalComputeMetrics, hierarchical_metrics
 from .tasks.labels.metrics import (
     example_f1,
-    first_output,
     label_report,
     multilabel_compute_metrics,
     multilabel_metrics,
-    sigmoid,
     tune_threshold,
 )
 from .tasks.labels.metrics_by_batch import MultiLabelByBatch

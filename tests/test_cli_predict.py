@@ -19,9 +19,9 @@ from transformers import AutoModelForSequenceClassification
 
 from seal_hf import SealForMultiLabel, TensorRows, tokenize
 from seal_hf.cli.predict import main
+from seal_hf.core.arrays import sigmoid
 from seal_hf.data.label_cells import label_cell
 from seal_hf.decisions import LabelDecisions
-from seal_hf.tasks.labels.metrics import sigmoid
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 

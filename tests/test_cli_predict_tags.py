@@ -17,8 +17,8 @@ from seal_hf import SealForTokenClassification, Vocabulary, encode_words, tokeni
 from seal_hf.cli.predict import main as predict
 from seal_hf.data import load_tags
 from seal_hf.data.columns import read_columns
+from seal_hf.tasks.tags.decisions import predicted_tags
 from seal_hf.tasks.tags.metrics import tag_metrics, tag_report
-from seal_hf.training.decisions import predicted_tags
 
 TAGS = tiny_tags.TAGS
 DECODERS = {False: ["independent", "constrained"], True: ["viterbi", "constrained_viterbi", "independent"]}

@@ -56,7 +56,6 @@ STILL = {
     "trainer": "tasks.labels tasks.rewards",
     "training.arguments": "tasks.labels tasks.masks tasks.tags",
     "training.base": "tasks.rewards",
-    "training.decisions": "tasks.labels tasks.masks tasks.tags",
     "training.hints": "tasks.labels",
     "training.mask_arguments": "tasks.masks",
     "training.rows": "tasks.labels",

@@ -21,7 +21,7 @@ from transformers import AutoModel, pipeline
 from tiny_models import LABELLED, LABELS, tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
 from seal_hf import SealForMultiLabel, SealTrainer, tokenize
 from seal_hf.metrics import multilabel_compute_metrics
-from seal_hf.reports import evaluate_multilabel
+from seal_hf.tasks.labels.report import evaluate_multilabel
 
 home, results = Path(sys.argv[1]), {}
 torch.manual_seed(0)
@@ -214,7 +214,7 @@ assert not torch.equal(saved["main"], saved["dev"])
 
 AutoModel.from_config(tiny_config("bert")).save_pretrained(home / "base")
 said = io.StringIO()
-logging.getLogger("seal_hf.saving").addHandler(logging.StreamHandler(said))
+logging.getLogger("seal_hf.saving.export").addHandler(logging.StreamHandler(said))
 for name in ("user/base", home / "base"):
     assert said.getvalue() == ""
     seal = SealForMultiLabel.from_pretrained(name, adapter="lora", **LABELLED)
@@ -235,7 +235,7 @@ import sys
 from pathlib import Path
 from huggingface_hub import HfApi
 from seal_hf import SealForTokenClassification, Vocabulary
-from seal_hf.cli.train import tagging
+from seal_hf.tasks.tags import program as tagging
 
 home = Path(sys.argv[1])
 common = "--loss ce --max_train_rows 32 --use_cpu true --disable_tqdm true".split()

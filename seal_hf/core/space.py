@@ -157,6 +157,10 @@ class OutputSpace(ABC):
         """The space of this task-net's outputs, with its options from [`SealTrainingArguments`]."""
         return cls.for_model(task_net)
 
+    def decided_by(self, decoder: str | None) -> OutputSpace:
+        """The space with another decoder. A space that does not decode is decided outside of it: it returns itself."""
+        return self
+
     def decoding_options(self) -> dict[str, Any]:
         """How evaluation decodes, as saved in a task-net's config. `for_model` reads it, so that predictions of the
         saved net are decoded the same way."""

@@ -22,10 +22,12 @@ class Task:
     Attributes:
         name: key in `TASKS`.
         heads: ends of the class names of its task-nets in transformers.
+        decodes: True if its spaces decode by themselves, so that no threshold decides.
     """
 
     name: str
     heads: tuple[str, ...] = ()
+    decodes = False
 
     @property
     def spaces(self) -> Mapping[str, type[OutputSpace]]:
@@ -67,6 +69,21 @@ class Task:
         Args:
             name: of the net, for the message.
         """
+
+    def fit_decisions(self, trainer: Any, dataset: Any, decoder: str | None) -> Any:
+        """The decisions of the trainer's task-net, fitted on a data set with labels.
+
+        Args:
+            decoder: its name; None: chosen by cross-fitting.
+
+        Raises:
+            ValueError: the data set has no labels, or the decoder is unknown.
+        """
+        raise NotImplementedError(f"The task {self.name!r} has no decisions to fit.")
+
+    def why_not_folded(self, space: OutputSpace) -> str:
+        """Why no bias of a task-net can hold the decisions of `space`; empty if one can."""
+        return ""
 
     def figures(self, space: OutputSpace) -> Mapping[str, str]:
         """Key of a figure, without its split -> its name for readers."""

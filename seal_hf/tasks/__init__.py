@@ -13,6 +13,7 @@ from ..core.task import TASKS, Task
 if TYPE_CHECKING:
     from ..core.energy import Energy
     from ..core.space import OutputSpace
+    from ..decisions import Decisions
     from ..lab.compare.kinds import Kind
     from ..lab.demo.views import View
     from ..saving.model import SealModel
@@ -61,6 +62,11 @@ class LabelTask(Task):
 
         return (LABEL_SETS,)
 
+    def fit_decisions(self, trainer: Any, dataset: Any, decoder: str | None) -> Decisions:
+        from .labels.decisions import fit_decisions
+
+        return fit_decisions(trainer, dataset, decoder)
+
     def figures(self, space: OutputSpace) -> Mapping[str, str]:
         from .labels.report import FIGURES
 
@@ -72,6 +78,7 @@ class TagTask(Task):
 
     name = "tags"
     heads = ("ForTokenClassification",)
+    decodes = True
 
     @property
     def spaces(self) -> Mapping[str, type[OutputSpace]]:
@@ -119,6 +126,11 @@ class TagTask(Task):
     def has(self, space: OutputSpace) -> bool:
         return super().has(space) and not TASKS["trees"].has(space)
 
+    def fit_decisions(self, trainer: Any, dataset: Any, decoder: str | None) -> Decisions:
+        from .tags.decisions import fit_decisions
+
+        return fit_decisions(trainer, dataset, decoder)
+
     def figures(self, space: OutputSpace) -> Mapping[str, str]:
         from .tags.report import FIGURES
 
@@ -129,6 +141,7 @@ class TreeTask(Task):
     """Constituency trees, as tags with brackets: the space, the energies and the nets are those of tags."""
 
     name = "trees"
+    decodes = True
 
     @property
     def sections(self) -> Mapping[str, Callable[..., list[Any]]]:
@@ -154,6 +167,11 @@ class TreeTask(Task):
         from .tags.space import TagSequenceSpace
 
         return isinstance(space, TagSequenceSpace) and has_trees(space.label_names)
+
+    def fit_decisions(self, trainer: Any, dataset: Any, decoder: str | None) -> Decisions:
+        from .tags.decisions import fit_decisions
+
+        return fit_decisions(trainer, dataset, decoder)
 
     def figures(self, space: OutputSpace) -> Mapping[str, str]:
         from .trees.report import FIGURES
@@ -209,6 +227,17 @@ class MaskTask(Task):
         from .masks.model import check_logit_map
 
         check_logit_map(name, architecture)
+
+    def fit_decisions(self, trainer: Any, dataset: Any, decoder: str | None) -> Decisions:
+        from .masks.decisions import fit_decisions
+
+        return fit_decisions(trainer, dataset, decoder)
+
+    def why_not_folded(self, space: OutputSpace) -> str:
+        from ..saving.fold import SEVERAL_CLASSES_ARE_NOT_FOLDED
+        from .masks.space import MaskSpace
+
+        return SEVERAL_CLASSES_ARE_NOT_FOLDED if isinstance(space, MaskSpace) else ""
 
     def figures(self, space: OutputSpace) -> Mapping[str, str]:
         from .masks.report import CLASS_FIGURES, FIGURES

@@ -35,10 +35,10 @@ from ...lab.compare.methods import (
     OwnRanges,
 )
 from ...lab.compare.rows import Rows
-from ...training.decisions import seen_sets
 from ...training.frozen import kept_rows
 from . import energy_program as energy
 from . import program as mlc
+from .decisions import seen_sets
 from .linear import fit_baseline
 from .report import predict_multilabel, score_decoders
 

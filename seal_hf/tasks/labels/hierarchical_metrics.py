@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import first_output, sigmoid
 from ...core.hierarchy import Hierarchy
-from .metrics import first_output, multilabel_compute_metrics, sigmoid
+from .metrics import multilabel_compute_metrics
 from .metrics_by_batch import MultiLabelByBatch
 
 F1_HIERARCHICAL = "f1_hierarchical"

@@ -23,9 +23,9 @@ from ...nets.encoders import inputs_of, task_features
 from ...nets.frozen_encoder import OUTPUTS
 from ...nets.heads import MEAN
 from ...nets.image_features import head_of, reads_images, shared_size, with_features
-from ...training.decisions import fit_labels
 from ...training.evaluation import are_too_many
 from ...utils.modules import in_evaluation, without_wrapper
+from .decisions import fit_labels
 from .metrics import tune_threshold
 
 LEVELS = (0.3, 1.0, 3.0, 10.0, 30.0)  # C times the number of features: the searched values

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+
+from ...core.arrays import first_output, sigmoid
 
 FIGURES = (
     *(f"{figure}_{average}" for figure in ("f1", "precision", "recall") for average in ("example", "macro", "micro")),
@@ -306,25 +307,6 @@ def multilabel_compute_metrics(eval_prediction: Any) -> dict[str, float]:
 
 # the names of its metrics, for code that needs them before an evaluation
 multilabel_compute_metrics.figures = (*FIGURES, "f1_example_tuned", "threshold")  # type: ignore[attr-defined]
-
-
-def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """Probabilities of logits of any shape, in float64, without overflow."""
-    return expit(np.asarray(logits, dtype=np.float64))
-
-
-def first_output(outputs: Any) -> np.ndarray:
-    """The array that a Trainer returned, or the first of a tuple (from a model with further outputs).
-
-    Raises:
-        ValueError: `outputs` is a list, as a Trainer returns batches.
-    """
-    if isinstance(outputs, list):
-        raise ValueError(
-            "predictions came as a list of batches (`eval_do_concat_batches` is False), but the metrics need all rows "
-            "together. Set it to True."
-        )
-    return np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
 
 
 def checked_blocks(probabilities: np.ndarray, labels: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import first_output, sigmoid
 from .metrics import (
     DEFAULT_GRID,
     SetCounts,
     average_precisions,
     best_threshold,
     checked,
-    first_output,
     mean_or_nan,
     multilabel_compute_metrics,
     row_blocks,
-    sigmoid,
     threshold_f1,
     with_known_labels,
 )

@@ -15,6 +15,7 @@ from transformers import (
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import logging
 
+from ...core.arrays import sigmoid
 from ...core.hierarchy import Hierarchy, store_hierarchy
 from ...data import MultiLabelData, load_multilabel
 from ...data.table_sources import loaded
@@ -31,7 +32,6 @@ from ...saving.model import SealModel, set_bias
 from ...utils.gate import config_of, load_net, values_beside
 from ...utils.messages import check_owner, check_unread
 from .image_nets import check_images, fresh_cnn, is_of_images, reading
-from .metrics import sigmoid
 from .pooled_nets import OURS, load_classifier
 from .space import SPARSE_FROM, MultiLabelSpace
 from .text_windows import WindowedConfig, WindowedEncoder

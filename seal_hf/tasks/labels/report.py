@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from transformers import Trainer
 
+from ...core.arrays import first_output, sigmoid
 from ...core.hierarchy import Hierarchy
 from ...decisions import CALIBRATED_CLOSED, CLOSED, FIXED, NEVER_EMPTY, SEEN, SEEN_F1, THRESHOLD, LabelDecisions
 from ...decisions.counts import DecidedCounts
@@ -19,7 +20,7 @@ from ...decisions.labels import CALIBRATED_JACCARD
 from ...decisions.seen_sets import SeenSets
 from ...decisions.targets import F1_EXAMPLE
 from ...reports.common import LABEL_REPORT, SHOWN, chosen_line, close_run, figure_rows, results_table, score_of
-from ...training.decisions import fit_labels, is_fitted_by_batch, store
+from ...training.decisions import store
 from ...training.hints import (
     hint_of_baseline,
     hint_of_collapse,
@@ -29,8 +30,9 @@ from ...training.hints import (
 )
 from ...utils.files import whole_file
 from ...utils.tables import PRINTED_LABELS
+from .decisions import fit_labels, is_fitted_by_batch
 from .linear import ENCODER, FEATURES, figure_key, figures_of
-from .metrics import first_output, label_report, ranking_metrics, sigmoid, threshold_curve
+from .metrics import label_report, ranking_metrics, threshold_curve
 from .page import Judged, label_facts, row_facts
 from .report_by_batch import evaluate_by_batch
 

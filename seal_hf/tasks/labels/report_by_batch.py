@@ -8,8 +8,9 @@ import numpy as np
 
 from ...decisions import FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
 from ...decisions.counts import DecidedCounts
-from ...training.decisions import fit_threshold, store
+from ...training.decisions import store
 from ...training.evaluation import give_by_batch
+from .decisions import fit_threshold
 from .metrics_by_batch import MultiLabelByBatch, scored_rows
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import first_output
 from ...core.masks import IGNORE, log_odds, resized_logits
-from ..labels.metrics import DEFAULT_GRID, best_threshold, first_output
+from ..labels.metrics import DEFAULT_GRID, best_threshold
 
 # Metrics of masks of several classes: mean IoU over classes, IoU of each class, pixel accuracy.
 

@@ -14,15 +14,15 @@ from torch.nn.functional import one_hot
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Subset
 
+from ...core.arrays import first_output, sigmoid
 from ...core.masks import IGNORE
 from ...data.tensors.semi_supervised import inputs_of
 from ...decisions import LabelDecisions, MaskDecisions
 from ...reports.page.page import Plot, Section, Table
 from ...reports.page.plots import FAINT, colour, svg
-from ...training.decisions import predicted_tags
-from ..labels.metrics import first_output, sigmoid
 from ..masks.metrics import class_masks, mask_probabilities
 from ..masks.space import BinaryMaskSpace, MaskSpace
+from ..tags.decisions import predicted_tags
 from ..tags.space import TagSequenceSpace
 from .reward import Reward, Rules
 from .rule import in_words

@@ -13,9 +13,10 @@ from datasets import Dataset
 
 from ...data.tensors.words import WordRows
 from ...reports.common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, score_of
-from ...training.decisions import fit_tags, predicted_tags, store
+from ...training.decisions import store
 from ...training.hints import hint_of_one_tag
 from ...utils.files import whole_file
+from .decisions import fit_tags, predicted_tags
 from .metrics import Tags, tag_metrics, tag_report
 from .page import tag_energies, tag_facts
 from .space import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI

@@ -1,0 +1,100 @@
+"""How the decisions of label sets are fitted to what a trainer predicts.
+
+`seal_hf/decisions/labels.py` has the decoders and how one is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import numpy as np
+from transformers.utils import logging
+
+from ...core.arrays import first_output, sigmoid
+from ...core.hierarchy import hierarchy_of
+from ...data.tensors.collators import TensorRows
+from ...decisions import FIXED, FOLDABLE, NEVER_EMPTY, THRESHOLD, LabelDecisions
+from ...decisions.seen_sets import SeenSets
+from ...decisions.targets import F1_EXAMPLE
+from ...training.decisions import predicted
+from ...training.evaluation import are_too_many, give_by_batch
+from .metrics_by_batch import ThresholdScores
+
+logger = logging.get_logger(__name__)
+
+
+def fit_decisions(trainer: Any, dataset: Any, decoder: str | None) -> LabelDecisions:
+    """The decisions of label sets, fitted on validation rows; see `training/decisions.py`."""
+    if is_fitted_by_batch(trainer, len(dataset), decoder):
+        return fit_threshold(trainer, dataset, decoder)
+    output = predicted(trainer, dataset)
+    logits, labels = first_output(output.predictions), first_output(output.label_ids)
+    return fit_labels(trainer, sigmoid(logits), labels, decoder)
+
+
+def fit_labels(
+    trainer: Any, probabilities: np.ndarray, labels: np.ndarray, decoder: str | None = None
+) -> LabelDecisions:
+    """Fit decisions of label sets on predictions (N, L) of validation rows."""
+    never_empty = every_row_has_a_label(trainer.train_dataset)
+    among: Collection[str] | None = FOLDABLE if getattr(trainer.args, "fold_decision", False) else None
+    hierarchy = hierarchy_of(trainer.accelerator.unwrap_model(trainer.model).config)
+    options: dict[str, Any] = {"never_empty": never_empty, "among": among, "hierarchy": hierarchy}
+    options |= {"seen": seen_sets(trainer.train_dataset, probabilities.shape[1])}
+    options |= {"target": getattr(trainer.args, "target", F1_EXAMPLE)}
+    return LabelDecisions.fit(probabilities, labels, decoder=decoder, **options)
+
+
+def is_fitted_by_batch(trainer: Any, num_rows: int, decoder: str | None) -> bool:
+    """True if the probabilities of `num_rows` rows are too many to keep, and the decoder does not need them."""
+    plain = (decoder or THRESHOLD).removesuffix(NEVER_EMPTY)
+    return plain in (FIXED, THRESHOLD) and are_too_many(trainer, num_rows)
+
+
+def fit_threshold(trainer: Any, dataset: Any, decoder: str | None = None) -> LabelDecisions:
+    """Fit label sets whose probabilities are too many to keep: choose between 0.5 and one threshold."""
+    logger.warning(
+        f"The probabilities of {len(dataset):,} rows and {trainer.model.config.num_labels:,} labels are too many to "
+        f"keep: the decoder is chosen between {FIXED!r} and {THRESHOLD!r}. Name another one to fit it."
+    )
+    scores = ThresholdScores()
+    give_by_batch(trainer, dataset, scores)
+    if not scores.batches:
+        raise ValueError("`dataset` has no labels: decisions are fitted on validation rows with labels.")
+    return LabelDecisions.fit_threshold(
+        scores,
+        never_empty=every_row_has_a_label(trainer.train_dataset),
+        decoder=decoder,
+        foldable=getattr(trainer.args, "fold_decision", False),
+        hierarchy=hierarchy_of(trainer.accelerator.unwrap_model(trainer.model).config),
+    )
+
+
+def every_row_has_a_label(dataset: Any) -> bool:
+    """True if each row of a training set of label sets is known to have a label."""
+    if isinstance(dataset, TensorRows):
+        if "labels" in dataset.ragged:
+            return bool((dataset.ragged["labels"][1].diff() > 0).all())
+        return "labels" in dataset.dense and bool((dataset.dense["labels"] > 0).any(1).all())
+    if "labels" not in (getattr(dataset, "column_names", None) or ()):
+        return False
+    return all(any(label > 0 for label in row) for row in dataset["labels"][:])
+
+
+def seen_sets(dataset: Any, num_labels: int) -> SeenSets | None:
+    """The label sets of a training set's rows whose labels are all known; None without any that occurs twice."""
+    rows: Any = ()
+    if isinstance(dataset, TensorRows) and "labels" in dataset.ragged:
+        flat, offsets = (column.numpy() for column in dataset.ragged["labels"])
+        rows = np.split(flat, offsets[1:-1])
+    elif isinstance(dataset, TensorRows) and "labels" in dataset.dense:
+        rows = _known_sets(dataset.dense["labels"].numpy())
+    elif "labels" in (getattr(dataset, "column_names", None) or ()):
+        rows = _known_sets(np.asarray(dataset["labels"][:]))
+    return SeenSets.of_rows(rows, num_labels)
+
+
+def _known_sets(labels: np.ndarray) -> Iterator[np.ndarray]:
+    """The ids of each row's labels, from labels (N, L), without rows that have an unknown one."""
+    return (np.flatnonzero(row > 0) for row in labels if (row >= 0).all())
