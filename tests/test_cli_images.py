@@ -120,7 +120,7 @@ def test_a_resumed_run_ends_as_the_whole_one(tmp_path):
         (["--image_size", "24"], ["ViTForImageClassification does not read what the image processor gives", "24 x 24"]),
         (["--augmentation", "mirror"], ["`augmentation` is 'mirror'", "flip_crop"]),
         (["--normalize", "minmax"], ["`normalize` is an option of features"]),
-        (["--image_column", "labels"], ["no image file"]),
+        (["--image_column", "labels"], ["the column 'labels' would be both the input and the labels"]),
     ],
 )
 def test_a_flag_that_does_not_fit_is_one_line(run, tmp_path, flags, words):
@@ -231,7 +231,7 @@ def test_a_hub_data_set_is_predicted_and_evaluated(run, tmp_path):
         ("predict", "empty", ["no images, nor a table of their names"]),
         ("predict", "other.csv", ["has no column of images or of names of image files", "--image_column"]),
         ("predict", "lost.csv", ["lost.csv, line 2: no image file 'no.png'"]),
-        ("predict", "new/deep.tif", ["files of type '.tif' are not supported"]),
+        ("predict", "new/deep.tif", ["deep.tif: not readable as an image", "Replace or remove it"]),
         ("predict", "no", ["no such file or folder"]),
     ],
 )

@@ -123,9 +123,10 @@ def test_every_method_with_an_energy_says_how_well_it_tells_gold_from_samples(pr
     assert "eval_energy_auc" not in runs.load("ce", 1)
 
 
-def test_a_users_own_file_is_compared_by_the_line_of_the_readme(program, tmp_path, monkeypatch):
-    (line,) = re.findall(r"^seal-hf compare tagging .*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
-    words = shlex.split(line)[2:]
+def test_a_users_own_file_is_compared_by_the_line_of_the_how_to(program, tmp_path, monkeypatch):
+    page = (ROOT / "docs/how-to/compare.md").read_text(encoding="utf-8")
+    line, *_ = re.findall(r"^seal-hf compare tagging .*$", page, re.M)
+    words = shlex.split(line.split(" --seeds")[0])[2:]
     file = tmp_path / words[words.index("--dataset") + 1]
     folder = Path(test_run_tagging.columns(tmp_path / "columns", "train", "dev", "test"))
     file.write_text("\n".join(part.read_text() for part in sorted(folder.iterdir())))  # one file, without splits
