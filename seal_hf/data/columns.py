@@ -3,8 +3,9 @@
 Columns are separated by tabs if the first line has one, else by any white space. `-DOCSTART-`, `#begin document` and
 `#end document` lines are skipped. `#` and `#hashtag` are also words of tweets. A comment is therefore a line that
 begins with `#` before the first word of a sentence and is not a row: it begins with `# ` or `#` and a tab and has
-another number of columns, or a tag (without tags, a value of the last column) that no other line has; in a file with
-tabs, it may also have none. Of CoNLL-U, with ten columns and tabs, lines that are numbered `2-3` or `4.1` are no words.
+another number of columns, or in place of a tag (without tags, in the last column) a value that no other line has and
+that looks like no tag of this file; in a file with tabs, it may also have none. Of CoNLL-U, with ten columns and tabs,
+lines that are numbered `2-3` or `4.1` are no words.
 
 The columns have names if a line `# global.columns = ID FORM ...` (CoNLL-U Plus) or a first line such as `word pos tag`
 gives them; then the words and tags are found by these names. A first column that numbers the words of sentences is not
@@ -39,6 +40,8 @@ WORD_NAMES = ("word", "words", "token", "tokens", "form")  # of columns, in a he
 TAG_NAMES = ("ner", "ne", "tag", "tags", "entity", "entities", "label", "labels", "iob", "bio", "chunk", "pos", "upos")
 LOOKED_AT = 50  # sentences that tell whether a column numbers the words
 BRACKET = re.compile(r"(\([^()*\s]+)*\*?\)*")
+OF_A_SCHEME = re.compile(r"[BIOESULM](?:[-_].+)?")
+LIKE_A_TAG = re.compile(r"[^\W\d][\w.:+*$-]*|[^\w\s]{1,3}")  # a name, or punctuation: the tag of `#` is often `#`
 NO_WORD = re.compile("[0-9]+[-.][0-9]+")  # there: the number of several words together, or of an empty node
 
 
@@ -307,7 +310,11 @@ class ColumnFile:
             return len(line.cells) == 1
         if line.cells[0] != "#" or len(line.cells) != self._width:
             return line.cells[0] == "#"
-        return self._known is not None and line.cells[self._last] not in self._known
+        value = line.cells[self._last]
+        if self._known is None or value in self._known:
+            return False
+        in_scheme = all(map(OF_A_SCHEME.fullmatch, self._known))
+        return not (OF_A_SCHEME if in_scheme else LIKE_A_TAG).fullmatch(value)
 
     def _check(self, line: Line) -> None:
         tag = self.columns.get("tags")
