@@ -11,6 +11,7 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 
 from seal_hf.core.tag_schemes import allowed_transitions, is_well_formed, spans
 from seal_hf.data import DataError, TagDataArguments, load_tags
+from seal_hf.data.columns import read_columns
 from seal_hf.data.common import SPLITS
 
 SENTENCE = "He\tO\nlives\tO\nin\tO\nNew\tB-LOC\nYork\tI-LOC\n\n"
@@ -460,3 +461,17 @@ def test_marks_of_documents_are_no_empty_sentences(tmp_path):
         (tmp_path / f"{split}.conll").write_text("-DOCSTART-\tO\n\n" + SENTENCE + "-DOCSTART-\tO\n\n")
     notes = " ".join(load_tags(str(tmp_path)).notes)
     assert "2 -DOCSTART- lines skipped" in notes and "empty" not in notes
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        ("#", ["#", "1"]),  # as in the Penn treebank, where no other word has the tag #
+        ("HASH", ["#", "1"]),
+        ("[2010-01-01]", ["1"]),
+        ("http://a/b", ["1"]),
+    ],
+)
+def test_a_line_of_a_hash_is_a_word_if_its_last_column_looks_like_a_tag(last, words, tmp_path):
+    (tmp_path / "tags.tsv").write_text(f"the\tDT\nend\tNN\n\n#\t{last}\n1\tCD\n", encoding="utf-8")
+    assert read_columns(tmp_path / "tags.tsv")[0]["words"] == [["the", "end"], words]
