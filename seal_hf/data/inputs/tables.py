@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..column_choice import check_header, check_texts, find_text_column, need_co
 from ..column_labels import column_labels
 from ..column_values import LOOKED_AT, has_marks
 from ..common import DataError
-from ..exports import rejected
+from ..exports import STATUS, rejected
 from ..label_cells import label_cell
 from ..row_tables import Row, Table, parts
 from .base import Chunk
@@ -59,7 +60,10 @@ class TextReader:
 
     def _rows(self) -> Iterator[Row]:
         """The rows; with gold labels, without those that annotators rejected or did not answer."""
-        column = rejected(self.table.head(LOOKED_AT)) if self.labels or self.label_column is not None else None
+        names = [name for name in STATUS if name in self.table.columns]
+        asked = names and (self.labels or self.label_column is not None)
+        first = [row for _, row in islice(self.table, LOOKED_AT)] if asked else []
+        column = rejected({name: [row[name] for row in first] for name in names}) if first else None
         if column is None:
             yield from self.table
             return
