@@ -81,6 +81,21 @@ def test_ids_are_matched_whether_they_are_written_as_1_or_1_0(tmp_path):
     assert read_gold(str(write(tmp_path / "g.csv", gold)), scores)[0].tolist() == [[1, 0], [1, 0], [0, 1]]
 
 
+def test_gold_labels_of_arff(rows, tmp_path):
+    p, gold = rows
+    lines = ["@relation r", "@attribute x numeric", *(f"@attribute '{name}' {{0,1}}" for name in NAMES), "@data"]
+    lines += [f"0.5,{','.join(map(str, row))}" for row in gold.tolist()]
+    lines[7] = "0.5,?,1,0,1"
+    (tmp_path / "g.arff").write_text("\n".join(lines) + "\n")
+    scores = read_scores(str(write(tmp_path / "s.csv", wide(p))))
+    read, notes = read_gold(str(tmp_path / "g.arff"), scores)
+    np.testing.assert_array_equal(read[1:], gold[1:])
+    assert read[0].tolist() == [-1, 1, 0, 1] and "g.arff has no ids" in notes[0]
+    few = read_scores(str(tmp_path / "s.csv"), labels=["rain"])._replace(labels=["sun"])
+    with pytest.raises(ValueError, match="has no gold labels for 'sun'"):
+        read_gold(str(tmp_path / "g.arff"), few)
+
+
 def test_arrays_maps_and_predictions_of_a_model_are_read(rows, tmp_path):
     p, gold = rows
     np.savez(tmp_path / "a.npz", probabilities=p, labels=np.array(NAMES), ids=np.array(IDS))

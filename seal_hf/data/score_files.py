@@ -3,7 +3,7 @@
 A table has a column for each label; or one column with the scores of a row by name, as pipelines of transformers,
 GLiNER and `seal-hf predict` write them; or a line for each row and label (columns `label` and `score`). An `.npz` has
 the array `probabilities`, (N, L), with `labels`, and perhaps `ids`. Gold labels are read as in training: a column of
-sets, or a column of 0 and 1 for each label; or the array `gold`.
+sets, or a column of 0 and 1 for each label, also of ARFF; or the array `gold`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import expit
 
 from ..utils.messages import few
+from .arff import ArffFile, numbers
 from .column_choice import INDEXES, LABELS
 from .column_labels import column_labels
 from .column_values import has_marks
@@ -330,6 +331,8 @@ def read_gold(
     """
     if Path(name).suffix.lower() == ".npz":
         gold, ids = _gold_arrays(name, scores.labels)
+    elif Path(name).suffix.lower() == ".arff":
+        gold, ids = _gold_arff(Path(name), scores.labels), None
     else:
         gold, ids = _gold_table(name, scores, id_column, label_column, label_format)
     notes = []
@@ -376,6 +379,26 @@ def _gold_arrays(name: str, labels: Sequence[str]) -> tuple[np.ndarray, list[str
         raise DataError(f"{name}: gold labels of shape {gold.shape}, but there are {len(own)} labels.")
     _check_same(own, labels, name)
     return in_order(gold.astype(np.int8), own, labels), None if ids is None else [*map(id_of, ids.tolist())]
+
+
+def _gold_arff(path: Path, labels: Sequence[str]) -> np.ndarray:
+    """The attributes of a file that are called like the labels. It has no ids."""
+    if not path.is_file():
+        raise DataError(f"{path}: no such file.")
+    file = ArffFile(path)
+    if file.class_index is not None:
+        raise DataError(f"{path} has label sets of a hierarchy in one attribute. Give them as a table.")
+    place = {name: i for i, name in enumerate(file.names)}
+    _check_same([label for label in labels if label in place], labels, str(path))
+    rows = list(file)
+    columns = [[row[place[label]] for _, row in rows] for label in labels]
+    kinds = [file.kinds[place[label]] for label in labels]
+    found, names = numbers(path, len(rows), list(labels), kinds, columns, False, (), True)[:2]
+    wrong = (found != 0) & (found != 1) & ~np.isnan(found)
+    if names != list(labels) or wrong.any():
+        line = f", line {rows[int(np.argwhere(wrong)[0][0])][0]}" if wrong.any() else ""
+        raise DataError(f"{path}{line}: labels must be 0 or 1 (no or yes); found other values.")
+    return np.where(np.isnan(found), -1, found).astype(np.int8)
 
 
 def _gold_table(
