@@ -160,7 +160,7 @@ def questions(base: str = "") -> str:
             It ends with probabilities, and a cut at 0.5 is seldom right. Decisions that a run fits on validation rows
             raise F1 from {before} to {ours} on three sets of texts ([defaults]({base}defaults.md)).""",
         "Why not a linear model?": f"""
-            Each run fits one on the frozen encoder and shows it beside. With 1,000 texts fine-tuning is ahead of it by
+            Each run fits one on the frozen encoder and shows it beside. On 1,000 texts fine-tuning is ahead of it by
             {linear.gain()} ([data sets]({base}defaults.md#beside-a-logistic-regression)).""",
         "When does the energy help?": f"""
             On some label sets of features ({bibtex} on bibtex, {seq_fun} on seq_fun), and where rules know more than a
