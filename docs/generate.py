@@ -37,8 +37,6 @@ TITLES = {  # file or room of the package -> title in the reference, in the orde
     "implicit": "Implicit gradients",
     "loss_net": "The loss-net",
     "fcn": "Small nets",
-    "recurrent": "Small nets",
-    "text_windows": "Small nets",
     "nets": "Small nets",
     "label_sets": "Structures",
     "registries": "Registries",

@@ -31,13 +31,14 @@ from .loss_net.learner import Learner
 from .loss_net.loss_net import LossNet, LossNetConfig
 from .nets.cnn import CNNConfig, CNNForImageClassification, cnn_image_processor
 from .nets.encoders import MLPConfig
+from .nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from .nets.text_pooling import PooledConfig, PooledForSequenceClassification
+from .nets.text_windows import WindowedConfig, WindowedForSequenceClassification
 from .saving.model import SealModel
 from .tasks.labels.energies import MultiLabelEnergy
 from .tasks.labels.model import MLPForMultiLabel, SealForMultiLabel
 from .tasks.labels.space import MultiLabelSpace
 from .tasks.labels.task_losses import TASK_LOSSES, TaskLoss
-from .tasks.labels.text_windows import WindowedConfig, WindowedForSequenceClassification
 from .tasks.masks.energies import ClassGridEnergy, GridEnergy
 from .tasks.masks.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
 from .tasks.masks.model import SealForSegmentation
@@ -51,7 +52,6 @@ from .tasks.rewards.rules import read_rules
 from .tasks.rewards.space import RewardBinaryMaskSpace, RewardLabelSpace, RewardMaskSpace, RewardTagSpace
 from .tasks.rewards.tag_rules import TagRuleReward
 from .tasks.tags.model import SealForTokenClassification
-from .tasks.tags.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from .tasks.tags.space import TagSequenceSpace
 from .trainer import SealTrainer
 from .training.arguments import SealTrainingArguments

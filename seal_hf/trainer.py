@@ -24,6 +24,7 @@ from transformers import PreTrainedModel
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import ModelOutput
 
+from .core.columns import REWARD_CODES
 from .core.space import SAMPLE_WEIGHT, OutputSpace
 from .decisions import Decisions
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
@@ -38,7 +39,6 @@ from .reports.card_facts import run_card
 from .saving.model import SealModel, kind_of
 from .saving.run_record import read_record
 from .tasks.labels.space import MultiLabelSpace
-from .tasks.rewards.space import REWARD_CODES
 from .training import checks
 from .training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from .training.base import StructuredTrainer

@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoModelForTokenClassification, Trainer, Tr
 from seal_hf import DataError, TensorRows, collate_rows
 from seal_hf.data.tensors.vocabulary import Vocabulary
 from seal_hf.data.tensors.words import encode_words, load_tokenizer, tokenize_words
-from seal_hf.tasks.tags.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+from seal_hf.nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 
 NOTHING = [" ", "", "\u2003\n"]  # words of which the tokenizer makes no sub-word
 TAGS = {"id2label": {i: f"T{i}" for i in range(7)}, "label2id": {f"T{i}": i for i in range(7)}}

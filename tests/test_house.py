@@ -18,7 +18,6 @@ FLOORS = (
 DOORS = ("", "api", "metrics", "demo", "__main__")
 # General modules that still import a task: module -> the folders and files of `tasks/`. Nothing may be added here.
 STILL = {
-    "cli.export": "tasks.labels",
     "cli.flags": "tasks.labels tasks.masks tasks.tags",
     "cli.outputs.class_masks": "tasks.masks",
     "cli.outputs.label_figures": "tasks.labels",
@@ -27,8 +26,6 @@ STILL = {
     "cli.outputs.tags": "tasks.tags",
     "cli.outputs.trees": "tasks.tags tasks.trees",
     "cli.rules": "tasks.rewards",
-    "cli.train.texts": "tasks.labels",
-    "data.tensors.crops": "tasks.rewards",
     "data.tensors.semi_supervised": "tasks.rewards",
     "decisions.closed_sets": "tasks.labels",
     "decisions.counts": "tasks.labels",
@@ -43,23 +40,17 @@ STILL = {
     "lab.analysis.__main__": "tasks.labels tasks.tags",
     "lab.compare.program": "tasks.masks tasks.rewards",
     "lab.compare.runner": "tasks.rewards",
-    "loss_net.loss_net": "tasks.tags",
     "nets.cnn": "tasks.labels",
     "nets.text_pooling": "tasks.labels",
     "reports.card_decisions": "tasks.tags",
     "reports.card_facts": "tasks.labels tasks.masks tasks.tags",
     "reports.card_kinds": "tasks.labels tasks.masks tasks.tags tasks.trees",
-    "reports.common": "tasks.labels",
-    "saving.batches": "tasks.labels",
-    "saving.loading": "tasks.labels",
     "saving.model": "tasks.masks",
-    "trainer": "tasks.labels tasks.rewards",
+    "trainer": "tasks.labels",
     "training.arguments": "tasks.labels tasks.masks tasks.tags",
-    "training.base": "tasks.rewards",
     "training.hints": "tasks.labels",
     "training.mask_arguments": "tasks.masks",
     "training.rows": "tasks.labels",
-    "training.run_record": "tasks.labels",
 }
 
 

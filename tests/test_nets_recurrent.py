@@ -8,13 +8,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification
 
 from seal_hf import LossNet, LossNetConfig
 from seal_hf.nets.encoders import encoder_options
-from seal_hf.tasks.tags.recurrent import (
-    BiLSTMConfig,
-    BiLSTMEncoder,
-    BiLSTMForTokenClassification,
-    BiLSTMLayer,
-    CharacterCNN,
-)
+from seal_hf.nets.recurrent import BiLSTMConfig, BiLSTMEncoder, BiLSTMForTokenClassification, BiLSTMLayer, CharacterCNN
 
 LENGTHS, TAGS = [5, 1, 7, 0, 3], ["O", "B-PER", "I-PER"]
 SETTINGS = {  # section 6 of InfNet+

@@ -22,6 +22,7 @@ from seal_hf import (
     load_tags,
     reward_rows,
 )
+from seal_hf.core.columns import REWARD_CODES, UNLABELLED_PIXEL, UNLABELLED_SET
 from seal_hf.data.tensors.collators import TensorRows
 from seal_hf.energy_losses import ContrastiveDivergence, Margin
 from seal_hf.tasks.masks.space import BinaryMaskSpace
@@ -30,13 +31,7 @@ from seal_hf.tasks.rewards import program as rewards
 from seal_hf.tasks.rewards.functions import LabelFunctionReward
 from seal_hf.tasks.rewards.label_rules import LabelRuleReward
 from seal_hf.tasks.rewards.mask_rules import MaskRuleReward
-from seal_hf.tasks.rewards.space import (
-    REWARD_CODES,
-    UNLABELLED_PIXEL,
-    UNLABELLED_SET,
-    RewardBinaryMaskSpace,
-    RewardLabelSpace,
-)
+from seal_hf.tasks.rewards.space import RewardBinaryMaskSpace, RewardLabelSpace
 from seal_hf.training.samplers import WindowRepeatSampler
 
 QUIET = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", "logging_strategy": "no"}

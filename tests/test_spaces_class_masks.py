@@ -8,11 +8,12 @@ import torch.nn.functional as F
 from sklearn.metrics import f1_score, jaccard_score
 from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
+from seal_hf.core.columns import UNLABELLED_PIXEL
 from seal_hf.core.task import SPACES
 from seal_hf.energy_losses import NCE, Ranking
 from seal_hf.tasks.masks.pixels import lovasz
 from seal_hf.tasks.masks.space import BinaryMaskSpace, MaskSpace, mask_space
-from seal_hf.tasks.rewards.space import UNLABELLED_PIXEL, RewardMaskSpace
+from seal_hf.tasks.rewards.space import RewardMaskSpace
 
 C, IGNORED = 3, 255
 SPACE = MaskSpace(C)

@@ -9,8 +9,8 @@ import torch
 from tiny_class_masks import NAMES, shapes
 
 from seal_hf import BinaryMaskSpace, MaskRows, MaskSpace, RewardBinaryMaskSpace, RewardMaskSpace, SealTrainer
+from seal_hf.core.columns import UNLABELLED_PIXEL
 from seal_hf.energy_losses import ContrastiveDivergence, Margin
-from seal_hf.tasks.rewards.space import UNLABELLED_PIXEL
 
 C, PLAIN = 3, MaskSpace(3)
 

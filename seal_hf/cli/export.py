@@ -66,10 +66,10 @@ def export(kind: str, name: str, output: Path, fold_decision: bool, origin: dict
     from ..core.task import SPACES
     from ..nets.adapters import library_of
     from ..nets.adapters.quantised import quantization_of
+    from ..nets.text_windows import WindowedForSequenceClassification
     from ..saving.fold import folded
     from ..saving.model import model_classes
     from ..saving.onnx import export_onnx
-    from ..tasks.labels.text_windows import WindowedForSequenceClassification
     from .outputs.base import check_trained
 
     loaded = next(each for each in model_classes() if issubclass(SPACES[kind], each.space_class))

@@ -18,7 +18,7 @@ from ..nets.adapters import LIBRARIES, LossAdapter
 from ..nets.cnn import CNNEncoder
 from ..nets.encoders import ENCODER_MODES, MLPEncoder, vector, without_pooler
 from ..nets.heads import MEAN, POOLINGS
-from ..tasks.tags.recurrent import BiLSTMEncoder
+from ..nets.recurrent import BiLSTMEncoder
 from ..utils.files import loading
 from ..utils.gate import check_origin, check_size, no_questions
 from ..utils.messages import few

@@ -1,1 +1,1 @@
-"""Networks: encoders for feature data and text, the FCN for masks, the BiLSTM for words; a feature cache on disk."""
+"""Networks: encoders for features, words, texts and images; adapters on a frozen base; a feature cache on disk."""

@@ -19,16 +19,16 @@ from ..energy_losses import ENERGY_LOSSES
 from ..nets.adapters import library_of
 from ..nets.cnn import CNNConfig
 from ..nets.image_features import reads_images
+from ..nets.recurrent import BiLSTMConfig
 from ..nets.text_pooling import PooledConfig, classifier_reads
+from ..nets.text_windows import reading_in_words
 from ..saving.export import saves_merged
 from ..tasks.labels.space import MultiLabelSpace
 from ..tasks.labels.task_losses import TASK_LOSSES
-from ..tasks.labels.text_windows import reading_in_words
 from ..tasks.masks.fcn import FCNConfig
 from ..tasks.masks.pixels import PixelSpace
 from ..tasks.masks.report import class_ious
 from ..tasks.masks.space import MaskSpace
-from ..tasks.tags.recurrent import BiLSTMConfig
 from ..tasks.tags.space import TagSequenceSpace
 from ..tasks.tags.task_losses import TAG_TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY

@@ -11,9 +11,9 @@ from transformers import Trainer
 
 from ..nets.adapters import library_of
 from ..nets.text_pooling import PooledConfig
+from ..nets.text_windows import reading_in_words
 from ..saving.earlier_run import RESULTS
 from ..saving.export import saves_merged
-from ..tasks.labels.text_windows import reading_in_words
 from ..training.verdict import VERDICT, Score, store_verdict, verdict_of
 from ..utils.files import json_object
 from ..utils.messages import printable

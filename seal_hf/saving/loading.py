@@ -18,7 +18,7 @@ from transformers.utils import find_adapter_config_file
 from ..nets.adapters import LIBRARIES, not_installed
 from ..nets.adapters.base import LoadBase
 from ..nets.adapters.quantised import from_json, quantized
-from ..tasks.labels.text_windows import read_by
+from ..nets.text_windows import read_by
 from ..utils.files import in_line, loading
 from ..utils.gate import check_origin, config_of, load_net, no_questions
 from ..utils.messages import few

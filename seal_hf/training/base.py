@@ -16,6 +16,7 @@ from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput, TrainOutput, default_compute_objective
 from transformers.utils import logging
 
+from ..core.columns import REWARD_CODES
 from ..core.space import SAMPLE_WEIGHT, OutputSpace
 from ..data.tensors.collators import TensorRows, collate_rows
 from ..data.tensors.length_order import longest_first, order_of, put_back
@@ -25,7 +26,6 @@ from ..nets.feature_cache import FEATURES
 from ..nets.frozen_encoder import OUTPUTS, FrozenEncoder
 from ..saving.checkpoints import COMPLETE, step_of, without_tokens
 from ..saving.export import make_branch, tell_local_base
-from ..tasks.rewards.space import REWARD_CODES
 from ..utils.faults import fault_of, writing
 from ..utils.files import loading
 from ..utils.messages import brief

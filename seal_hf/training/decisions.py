@@ -12,11 +12,7 @@ from transformers.trainer_utils import PredictionOutput, has_length
 
 from ..core.space import OutputSpace
 from ..core.task import task_of
-from ..decisions import (
-    DECISIONS,
-    FOLDABLE,
-    Decisions,
-)
+from ..decisions import DECISIONS, FOLDABLE, Decisions
 from ..nets.adapters import library_of
 from ..saving.export import ADAPTER_IS_NOT_FOLDED, saves_merged
 from ..saving.fold import check_foldable

@@ -15,8 +15,8 @@ from ..data.tensors.collators import TensorRows
 from ..nets.feature_cache import FEATURES
 from ..nets.frozen_encoder import OUTPUTS
 from ..nets.text_pooling import PooledConfig
+from ..nets.text_windows import reading_in_words
 from ..saving.run_record import plain
-from ..tasks.labels.text_windows import reading_in_words
 from ..utils.compat import with_later_names
 from ..utils.options import default_of
 

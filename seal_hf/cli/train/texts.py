@@ -10,7 +10,7 @@ from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from ...data import MultiLabelData
 from ...data.tensors.collators import TensorRows, tokenize
-from ...tasks.labels.text_windows import most_tokens, reads_whole
+from ...nets.text_windows import most_tokens, reads_whole
 
 MAX_LENGTH = 128  # tokens in a text, or in a window
 TOO_LONG = "--max_length is {asked}, but the encoder takes {most} tokens: {most} are read."

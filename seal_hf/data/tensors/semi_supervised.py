@@ -20,9 +20,9 @@ import torch
 from datasets import Dataset, concatenate_datasets
 from torch import Tensor
 
+from ...core.columns import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET
 from ...core.sequences import IGNORED
 from ...tasks.rewards.reward import Reward
-from ...tasks.rewards.space import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET
 from .. import DataError, MultiLabelData, SegmentationData, TagSequenceData
 from ..common import IMAGE, PAIR, fixed_size_column
 from ..mask_reader import SegmentationSplit

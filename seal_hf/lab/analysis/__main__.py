@@ -44,13 +44,13 @@ from ...data.tensors.images import ImageRows, load_image_processor
 from ...data.tensors.vocabulary import Vocabulary
 from ...data.tensors.words import encode_words, load_tokenizer, tokenize_words
 from ...loss_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig
+from ...nets.recurrent import BiLSTMForTokenClassification
+from ...nets.text_windows import reads_whole
 from ...saving.batches import trained_inputs
 from ...saving.model import SealModel, SealModelT
 from ...tasks.labels.model import SealForMultiLabel
-from ...tasks.labels.text_windows import reads_whole
 from ...tasks.tags.chains import CRF
 from ...tasks.tags.model import SealForTokenClassification
-from ...tasks.tags.recurrent import BiLSTMForTokenClassification
 from ...tasks.tags.space import TagSequenceSpace
 from ...utils.options import check_given
 from ...utils.recorded import recorded

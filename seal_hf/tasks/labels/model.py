@@ -26,6 +26,7 @@ from ...decisions import LabelDecisions
 from ...nets.adapters import LIBRARIES
 from ...nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ...nets.image_features import reads_images
+from ...nets.text_windows import WindowedConfig, WindowedEncoder
 from ...saving.batches import check_one_kind, in_batches, text_rows
 from ...saving.labels import for_other_labels, hub_options, label_maps
 from ...saving.model import SealModel, set_bias
@@ -34,7 +35,6 @@ from ...utils.messages import check_owner, check_unread
 from .image_nets import check_images, fresh_cnn, is_of_images, reading
 from .pooled_nets import OURS, load_classifier
 from .space import SPARSE_FROM, MultiLabelSpace
-from .text_windows import WindowedConfig, WindowedEncoder
 
 logger = logging.get_logger(__name__)
 
@@ -210,7 +210,7 @@ class SealForMultiLabel(SealModel):
                 one, as decoders do; or the `mean` of all. Default: what the folder of a sentence encoder declares
                 (`1_Pooling/config.json`), or else transformers' own classifier. A saved task-net stays as it is.
             long_texts: `cut` (default): the tokenizer cuts texts; `windows`: whole texts are read in windows, see
-                `tasks/labels/text_windows.py`, and what is read of a window is its mean by default.
+                `nets/text_windows.py`, and what is read of a window is its mean by default.
             window_size: tokens per window; default and maximum: the encoder's limit.
             hidden_size: width of the MLPs, for feature data, default 400; of the convolutional net, default 128.
             num_layers: layers of the MLPs; default 2.

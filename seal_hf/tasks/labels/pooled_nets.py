@@ -18,11 +18,11 @@ from ...nets.text_pooling import (
     can_be_pooled,
     classifier_reads,
 )
+from ...nets.text_windows import WindowedConfig, most_tokens, read_by, reads_whole, special_ids
 from ...saving.loading import LABELS, load_task_net
 from ...utils.gate import values_beside
 from ...utils.messages import check_owner
 from ...utils.options import check_value
-from .text_windows import WindowedConfig, most_tokens, read_by, reads_whole, special_ids
 
 logger = logging.get_logger(__name__)
 

@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ...cli.train.arguments import Arguments
 from ...cli.train.program import Program
 from ...cli.tuning.ranges import RATE, Choice, LogUniform, Range, Uniform
+from ...core.columns import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET
 from ...core.masks import IGNORE
 from ...core.sequences import IGNORED
 from ...core.space import OutputSpace
@@ -40,7 +41,6 @@ from .page import gold_of
 from .reward import NoReward, Reward, most_rewarded, most_rewarded_of
 from .rows import make_reward, rewarded_rows
 from .rules import read_rules
-from .space import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET
 
 # The methods for few labelled rows, many unlabelled ones and rules. All read the same labelled rows.
 #

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from ...core.columns import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET
 from ...core.masks import IGNORE, log_odds
 from ...core.sequences import IGNORED, at_least_float32
 from ...core.space import LossTraits, OutputSpace
@@ -36,10 +37,6 @@ from ..masks.space import BinaryMaskSpace, MaskSpace
 from ..tags.space import TagSequenceSpace
 from .reward import NoReward
 
-UNLABELLED = -1  # the label of a position that counts but lacks a gold tag
-UNLABELLED_SET = -2  # the label of a set without gold; -1 is an unknown label
-UNLABELLED_PIXEL = IGNORE - 1  # the label of a pixel that counts but lacks a gold class
-REWARD_CODES = "reward_codes"  # the column with what the reward must know
 RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 

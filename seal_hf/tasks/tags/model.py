@@ -20,6 +20,7 @@ from ...data.tensors.vocabulary import Vocabulary
 from ...data.tensors.word_vectors import WordVectors
 from ...data.tensors.words import saved_tokenizer
 from ...nets.adapters import library_of
+from ...nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification, BiLSTMPreTrainedModel
 from ...saving.batches import check_one_kind
 from ...saving.labels import for_other_labels, hub_options, label_maps
 from ...saving.model import SealModel, SealModelT
@@ -27,7 +28,6 @@ from ...utils.files import of_variant
 from ...utils.gate import check_origin, config_of
 from ...utils.messages import check_unread
 from .chains import CRF, tied_crf
-from .recurrent import BiLSTMConfig, BiLSTMForTokenClassification, BiLSTMPreTrainedModel
 from .space import TagSequenceSpace
 from .tagger import Tagger, sentences_of
 

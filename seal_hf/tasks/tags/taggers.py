@@ -16,9 +16,9 @@ from ...data import TagSequenceData
 from ...data.tensors.vocabulary import Vocabulary
 from ...data.tensors.word_vectors import load_word_vectors
 from ...data.tensors.words import WordRows, encode_words, load_tokenizer, tokenize_words
+from ...nets.text_windows import most_tokens
 from ...trainer import SealTrainer
 from ...utils.messages import check_owner
-from ..labels.text_windows import most_tokens
 from .metrics import tagging_compute_metrics
 from .model import SealForTokenClassification, is_bilstm
 from .report import close_tags

@@ -24,11 +24,11 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput
 
-from ...core.sequences import pack
-from ...data.tensors.words import positions
-from ...nets.encoders import pool, vector, without_pooler
-from ...nets.heads import MEAN
-from ...nets.text_pooling import IN_WORDS, PooledConfig, PooledForSequenceClassification, classifier_reads, described
+from ..core.sequences import pack
+from ..data.tensors.words import positions
+from .encoders import pool, vector, without_pooler
+from .heads import MEAN
+from .text_pooling import IN_WORDS, PooledConfig, PooledForSequenceClassification, classifier_reads, described
 
 OVERLAP = 0.25  # share of a window's words that the next one reads again
 
