@@ -158,7 +158,8 @@ def questions(base: str = "") -> str:
     answers = {
         "Why not just `Trainer`?": f"""
             It ends with probabilities, and a cut at 0.5 is seldom right. Decisions that a run fits on validation rows
-            raise F1 from {before} to {ours} on three sets of texts ([defaults]({base}defaults.md)).""",
+            raise F1 from {before} to {ours} on three sets of texts ([defaults]({base}defaults.md)); also for
+            [any other model](docs/how-to/decide.md).""",
         "Why not a linear model?": f"""
             Each run fits one on the frozen encoder and shows it beside. On 1,000 texts fine-tuning is ahead of it by
             {linear.gain()} ([data sets]({base}defaults.md#beside-a-logistic-regression)).""",
