@@ -282,7 +282,7 @@ def test_a_single_image_is_not_taken_for_many(saved, one):
         ("new", "out", ["--decoder", "viterbi"], "`decoder` is 'viterbi'; this task-net has fixed, threshold"),
         ("new", "out", ["--word_column", "0"], "`word_column` is an option of tag sequences"),
         ("gone", "out", [], "gone: no such file or folder"),
-        ("a.tif", "out", [], "a.tif: images of type .tif are not supported"),
+        ("a.svg", "out", [], "a.svg: images of type .svg are not supported"),
         ("empty", "out", [], "empty: no images. Give at least one"),
         (
             "clash",
@@ -298,7 +298,7 @@ def test_mistakes_are_said_in_one_line_before_the_model_is_loaded(
     monkeypatch.chdir(images)
     monkeypatch.setattr(SealForSegmentation, "from_pretrained", lambda *args, **kwargs: pytest.fail("it is loaded"))
     (images / "empty").mkdir()
-    (images / "a.tif").write_text("")
+    (images / "a.svg").write_text("")
     (images / "clash").mkdir()
     for name in ("a", "a_probability"):
         Image.fromarray(saved.data.images[0]).save(images / f"clash/{name}.png")
