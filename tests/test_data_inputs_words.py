@@ -9,6 +9,7 @@ from seal_hf.data import DataError, load_tags
 from seal_hf.data.columns import read_columns
 from seal_hf.data.inputs.raw_text import split_words
 from seal_hf.data.inputs.words import Needs, SentenceFile
+from seal_hf.data.line_files import json_objects
 from seal_hf.data.srl import read_srl
 
 ROLES = (
@@ -327,3 +328,9 @@ def test_a_folder_of_columns_is_read_by_its_split(tmp_path):
         words()
     with pytest.raises(DataError, match="`split` is 'dev', but .* is one file"):
         SentenceFile(tmp_path / "dev.conll", Needs(), split="dev")
+
+
+def test_lines_of_json_that_are_not_utf8_name_their_file(tmp_path):
+    (tmp_path / "new.jsonl").write_bytes('{"words": ["föhn"]}\n'.encode("latin-1"))
+    with pytest.raises(DataError, match="new.jsonl: not UTF-8 text .* Save the file as UTF-8"):
+        list(json_objects(tmp_path / "new.jsonl"))

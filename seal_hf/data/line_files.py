@@ -224,8 +224,15 @@ def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The line and the fields of each object in lines of JSON, or in an array.
 
     Raises:
-        DataError: something else, with its line.
+        DataError: something else, with its line; or no UTF-8.
     """
+    try:
+        yield from _json_objects(path)
+    except UnicodeDecodeError as error:
+        raise not_utf8(path, error) from error
+
+
+def _json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with open(path, encoding="utf-8-sig") as file:
         first = next((char for char in iter(lambda: file.read(1), "") if not char.isspace()), "")
         file.seek(0)
