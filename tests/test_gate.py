@@ -13,13 +13,13 @@ from safetensors.torch import load_file, save_file
 from tiny_models import tiny_arguments, tiny_config, tiny_features, tiny_tokenizer
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from seal_hf import SealForMultiLabel, SealTrainer
+from seal_hf import SealForMultiLabel, SealTrainer, fcn_image_processor
 from seal_hf.cli import evaluate, predict
 from seal_hf.data.tensors.words import load_tokenizer
 from seal_hf.saving import load_loss_net, mark_complete
 from seal_hf.saving.kinds import saved_config
 from seal_hf.tasks.labels import program as mlc
-from seal_hf.utils.gate import check_origin, config_of, no_questions
+from seal_hf.utils.gate import PROCESSOR, check_origin, config_of, no_questions
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 KERNEL = "expected one of eager, sdpa, .* a kernel of the Hub would be code"
@@ -141,6 +141,23 @@ def test_a_loss_net_passes_the_same_gate(fields, folder):
     with pytest.raises(ValueError, match=f"_loss_net: config.json: `{next(iter(fields)).split('__', 1)[-1]}"):
         SealForMultiLabel.from_pretrained(folder)
     SealForMultiLabel.from_pretrained(folder, with_loss_net=False)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("do_normalize", -0.5, "true or false"),
+        ("do_resize", "x", "true or false"),
+        ("rescale_factor", [[]], "a number above 0"),
+        ("rescale_factor", 0, "a number above 0"),
+    ],
+)
+def test_an_image_processor_has_values_that_it_can_use(field, value, expected, tmp_path):
+    fcn_image_processor().save_pretrained(tmp_path)
+    check_origin(tmp_path, files=PROCESSOR)
+    edited(tmp_path / "preprocessor_config.json", **{field: value})
+    with pytest.raises(ValueError, match=f"preprocessor_config.json: `{field}` is .*; expected {expected}"):
+        check_origin(tmp_path, files=PROCESSOR)
 
 
 def test_a_size_of_a_loss_net_is_no_truth_value(folder):

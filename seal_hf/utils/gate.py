@@ -312,15 +312,26 @@ def _walk(values: Any) -> Iterator[tuple[str, dict[str, Any], Any]]:
 
 
 def _check_values(where: str, values: dict[str, Any], folder: Path) -> None:
-    """Raises ValueError for a field that leads a library elsewhere."""
+    """Raises ValueError for a field that leads a library elsewhere, or that an image processor cannot use."""
+    of_images = where.endswith("preprocessor_config.json")
     for key, owner, value in _walk(values):
-        expected = _expected(key, owner, value)
+        expected = _expected(key, owner, value) or (_expected_of_images(key, value) if of_images else None)
         if expected is None and isinstance(value, str) and not ORIGIN.search(key) and _is_other_file(value, folder):
             expected = "nothing outside of the folder"
         if expected is not None:
             raise ValueError(f"{where}: `{key}` is {reprlib.repr(value)}; expected {expected}. Remove or correct it.")
     if _is_elsewhere_built(values):
         raise ValueError(f"{where}: `config` is {values.get('config')!r}; expected the adapter's values as an object.")
+
+
+def _expected_of_images(key: str, value: Any) -> str | None:
+    """What was expected in place of a value that says how pixels are read; None if it fits."""
+    if value is None:
+        return None
+    if key.startswith("do_"):
+        return None if isinstance(value, bool) else "true or false"
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return "a number above 0" if key == "rescale_factor" and not (is_number and value > 0) else None
 
 
 def _expected(key: str, owner: dict[str, Any], value: Any) -> str | None:
