@@ -230,3 +230,11 @@ def test_attributes_of_one_name_are_numbered(tmp_path):
     (tmp_path / "m.arff").write_text(f"@relation r\n{header.replace('x_2', 'L')}@data\n{rows}")
     with pytest.raises(DataError, match="label 'L' of m.arff names several attributes. Rename the others"):
         load_multilabel(str(tmp_path))
+
+
+@pytest.mark.parametrize(("mark", "names", "said"), [("é", 3, True), ("|", 2, False), ("none", 3, False)])
+def test_a_separator_that_is_in_no_cell_is_said(mark, names, said, tmp_path):
+    rows = [(f"text {i}", ("x|y", "y", "x")[i % 3]) for i in range(30)]
+    data = load_multilabel(csv(tmp_path / "a.csv", ["text", "labels"], rows), seed=0, label_separator=mark)
+    assert len(data.label_names) == names
+    assert any("the label_separator, is in no cell: each cell is one label" in note for note in data.notes) == said

@@ -356,6 +356,8 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
         need_column(column, rows, "label_column", found.place(split), BARE[split == "test"])
         cells[split] = [label_cell(v, found.place(split, i), True, mark) for i, v in enumerate(rows[column])]
     raw = {split: rows[column] for split, rows in found.splits.items()}
+    if mark not in (None, "none") and not any(mark in str(cell) for rows in raw.values() for cell in rows):
+        found.notes.append(f"{mark!r}, the label_separator, is in no cell: each cell is one label.")
     classes = found.classes.get(column)
     if (
         classes
