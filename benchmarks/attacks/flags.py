@@ -205,6 +205,8 @@ def case(models: Path, label: str, words: list[str], dest: str, flag: str, value
 
 ANY_TEXT = {  # flags that take any text
     "run_name": "the name of a run",
+    "tag_column": "-1 is the last column",
+    "label_separator": "a note says if no cell has it",
     "ignore_index": "an id of pixels that do not count",
     "output_dir": "the name of a folder",
     "hub_token": "a token, which nothing asks for here",
@@ -220,6 +222,8 @@ ZERO = {  # flags for which 0 has a meaning
     "task_weight": "the energy alone",
     "global_size": "no global energy",
     "dropout": "none of it",
+    "adam_beta1": "no memory of gradients",
+    "adam_beta2": "no memory of gradients",
     "port": "any free port",
     "seed": "a seed",
     "data_seed": "a seed",
