@@ -289,7 +289,7 @@ def test_wrong_files_of_costs_end_in_one_line(files, tmp_path):
     for row, message in (
         ({"label": "rain", "false_positive": 1, "false_negative": "x"}, "line 2: the costs are 1, x"),
         ({"label": "rain", "false_positive": 1, "false_negative": 1}, "no costs of 'snow, or hail'"),
-        ({"label": "hail", "false_positive": 1, "false_negative": 1}, "costs of 'hail', of which there are no"),
+        ({"label": "hail", "false_positive": 1, "false_negative": 1}, "costs of 'hail', which have no"),
         ({"label": "hail"}, "has no column 'false_positive'"),
     ):
         write(tmp_path / "costs.csv", [row])
@@ -399,7 +399,7 @@ def test_tags_are_the_best_of_all_allowed_sequences(suffix, sentences, tmp_path,
         ({"scores": [{"O": 1.5, "B-X": -0.5}]}, ["O"], "a score is not from 0 to 1"),
         ({"scores": [0.5]}, ["O"], "expected the scores of each word by tag"),
         ({"text": "x"}, ["O"], "has no column scores or probabilities"),
-        ({"scores": [{"O": 1.0}]}, ["B-Y"], "'B-Y', of which there are no scores"),
+        ({"scores": [{"O": 1.0}]}, ["B-Y"], "'B-Y', which has no scores"),
         ({"scores": [{"O": 1.0}]}, ["O", "O"], "has 2 tags, but .* has scores of 1 words"),
     ],
 )

@@ -160,7 +160,7 @@ def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str, in
         shown = few(sorted({str(value) for value in rows[labels] if value not in UNKNOWN}))
         raise DataError(
             f"{source}: the column {labels!r} holds {shown} alone, which says whether a row has one label. Name the "
-            f"columns that are labels: --label_columns {labels},..., or all_but those that are none."
+            f"columns that are labels: --label_columns {labels},..., or all_but those that are no labels."
         )
     text = inputs.columns or text_columns(asked.text_column or find_text_column(rows, (labels,), source), rows)
     if labels in text:

@@ -394,7 +394,7 @@ def _other_spans(rows: Rows, file: ColumnFile) -> str:
             f"{file.path}: {said}, and the last column only {next(iter(tags['tags']))}. Name the one to read: "
             f"--tag_column {file.columns[other]}."
         )
-    return f"{said}, too. Read is the last one; --tag_column names another."
+    return f"{said}, too. The last one is read; --tag_column names another."
 
 
 def is_conll_2012(cells: Sequence[str]) -> bool:

@@ -262,7 +262,7 @@ def joining_mark(names: Iterable[str], known: Collection[str]) -> Joined | None:
 def split_joined(
     cells: Mapping[str, list[list]], raw: Mapping[str, Sequence[Any]], names: Collection[str] | None
 ) -> tuple[dict[str, list[list]], str]:
-    """Cells by split, in which names that a mark joins of others are separate, and a note that tells so or suspects it.
+    """Cells by split, in which joined names are separated, and a note that says so or suspects it.
 
     Args:
         raw: the cells as they were read. Names in lists stay whole.

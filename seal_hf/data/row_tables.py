@@ -325,7 +325,7 @@ def _only_table(folder: Path) -> Path | None:
 
 
 def tables_in(folder: Path) -> list[Path]:
-    """The files of rows in a folder, whatever their names; lists of the names of classes are none."""
+    """The files of rows in a folder, whatever their names; a list of class names is no file of rows."""
     return [file for file in visible(folder) if file.suffix.lower() in SUFFIXES and not is_name_file(file)]
 
 

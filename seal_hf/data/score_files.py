@@ -65,7 +65,7 @@ def read_scores(
         labels: the labels to read, in this order; default: all, in the order of the file.
 
     Raises:
-        DataError: names the file, and the row and label of a score that is none.
+        DataError: names the file, and the row and label of a value that is no score.
     """
     if Path(name).suffix.lower() == ".npz":
         found, place = _of_arrays(name, logits), lambda row: f"{name}, row {row} (counting from 0)"

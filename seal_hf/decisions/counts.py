@@ -33,7 +33,7 @@ class DecidedCounts:
     def of(
         cls, decisions: LabelDecisions, names: Iterable[str | float], probabilities: np.ndarray, labels: np.ndarray
     ) -> DecidedCounts:
-        """The counts of whole arrays (N, L), as for `multilabel_metrics`, of which only blocks of rows are copied."""
+        """The counts of whole arrays (N, L), as for `multilabel_metrics`, copied by blocks of rows only."""
         counts = cls(decisions, names)
         for rows in row_blocks(probabilities):
             p, gold = np.asarray(probabilities[rows], dtype=np.float64), labels[rows]

@@ -146,7 +146,7 @@ def threshold_of_risk(probabilities: np.ndarray, labels: np.ndarray, most: float
 
 def _columns(probabilities: np.ndarray, labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Probabilities, float64, and gold, bool, of the known rows of each label."""
-    for _ in checked_blocks(probabilities, labels):  # raises for values that are none
+    for _ in checked_blocks(probabilities, labels):  # raises for values that are no probabilities
         pass
     columns = zip(*mask_unknown(np.transpose(probabilities), np.transpose(labels)), strict=True)
     return [(p[p >= 0].astype(np.float64), gold[p >= 0]) for p, gold in columns]

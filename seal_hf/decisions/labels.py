@@ -62,7 +62,7 @@ USUAL = {
     HAMMING: (THRESHOLD,),
     COST: ("thresholds", THRESHOLD),
 }
-OF_ENTRIES = (F1_MICRO, HAMMING, EXACT_MATCH)  # targets of which `threshold` is tuned over all entries
+OF_ENTRIES = (F1_MICRO, HAMMING, EXACT_MATCH)  # targets for which `threshold` is tuned over all entries
 MAY_BE_EMPTY = (HAMMING, COST)  # targets that a label in place of an empty set lowers if it is unlikely
 ERRORS = 2.0  # standard errors by which another decoder must be better; benchmarks/decision_rule.py
 
@@ -331,7 +331,7 @@ class LabelDecisions(Decisions):
                 where it is. The costs of a label are not both 0.
 
         Raises:
-            ValueError: as `multilabel_metrics`, and if the decoder, the target or the costs are none.
+            ValueError: as `multilabel_metrics`, and if the decoder or target is unknown, or the costs are invalid.
         """
         check_value("target", target, (*TARGETS, COST))
         of_errors = _checked_costs(target, costs, np.shape(labels))
@@ -374,7 +374,7 @@ class LabelDecisions(Decisions):
             target: one of `TARGETS`, for `expected_losses`.
 
         Raises:
-            ValueError: as `fit`; `name`, `value` or `confidence` is none; too few rows for it.
+            ValueError: as `fit`; `name`, `value` or `confidence` is invalid; too few rows for it.
         """
         check_value("guarantee", name, GUARANTEES)
         check_value("target", target, TARGETS)

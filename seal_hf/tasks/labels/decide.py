@@ -379,7 +379,7 @@ def _costs(file: str, labels: Sequence[str]) -> list[list[float]]:
             raise ValueError(f"{table.place(number)}: the costs are {values}; expected two numbers.") from None
     usual = found.pop("*", None)
     if other := [label for label in found if label not in labels]:
-        raise ValueError(f"{file} has costs of {few([*map(repr, other)], 5)}, of which there are no probabilities.")
+        raise ValueError(f"{file} has costs of {few([*map(repr, other)], 5)}, which have no probabilities.")
     if usual is None and (left := [label for label in labels if label not in found]):
         raise ValueError(f"{file} has no costs of {few([*map(repr, left)], 5)}. Add them, or a line for the label *.")
     costs = [found.get(label, usual) for label in labels]

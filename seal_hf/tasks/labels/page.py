@@ -25,7 +25,7 @@ from ...reports.page.plots import lines, points
 from ...utils.files import json_object
 from .metrics import DEFAULT_GRID, NUM_BINS, Reliability, label_report, pair_counts, reliability
 
-# The section on errors of label sets: the wrong rows of which the net was most confident, with their energies.
+# The section on errors of label sets: the wrong rows about which the net was most confident, with their energies.
 
 MOST_ERRORS = 20
 TEXT = 300  # characters of a row's text
@@ -84,7 +84,7 @@ def confidence(judged: Judged, rows: np.ndarray) -> np.ndarray:
 
 
 def error_facts(trainer: Any, data: Any, judged: Judged) -> dict[str, Any]:
-    """The wrong rows of which the net was most confident, as JSON. Called in the main process alone.
+    """The wrong rows about which the net was most confident, as JSON. Called in the main process alone.
 
     Args:
         trainer: its `eval_dataset` and `test_dataset` are the rows of `data`.
@@ -106,7 +106,7 @@ def error_facts(trainer: Any, data: Any, judged: Judged) -> dict[str, Any]:
 
 
 def most_confident(judged: Judged) -> tuple[list[int], list[float]]:
-    """The wrong rows of which the net was most confident, and how confident it was of each."""
+    """The wrong rows about which the net was most confident, and how confident it was of each."""
     scores = confidence(judged, judged.wrong)
     places = np.argsort(-scores, kind="stable")[:MOST_ERRORS]
     return judged.wrong[places].tolist(), scores[places].tolist()

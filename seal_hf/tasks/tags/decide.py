@@ -178,7 +178,7 @@ def read_gold(options: Namespace, scores: WordScores) -> list[list[str]]:
         tags = tags.split() if isinstance(tags, str) else tags
         if not isinstance(tags, list) or not set(map(str, tags)) <= known:
             other = [tag for tag in tags if str(tag) not in known] if isinstance(tags, list) else [tags]
-            raise DataError(f"{table.place(number)}: {few([*map(repr, other)], 5)}, of which there are no scores.")
+            raise DataError(f"{table.place(number)}: {few([*map(repr, other)], 5)}, which has no scores.")
         found.append([*map(str, tags)])
     ids = id_column_of(table.columns, options.id_column, table.source)
     if ids is not None and scores.ids is not None:
