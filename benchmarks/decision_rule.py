@@ -31,6 +31,7 @@ from results_store import ALL, ROOT, Store
 from scipy.special import expit
 
 from seal_hf import SealForMultiLabel, load_multilabel, tokenize
+from seal_hf.core.decisions import usual_or_better
 from seal_hf.decisions import (
     CALIBRATED_CLOSED,
     CLOSED,
@@ -41,13 +42,12 @@ from seal_hf.decisions import (
     rescaled,
     thresholds_of_label_f1,
 )
-from seal_hf.decisions.base import usual_or_better
-from seal_hf.decisions.decoders import clipped_logit
-from seal_hf.decisions.labels import ERRORS, usual_decoder
-from seal_hf.decisions.seen_sets import SeenSets
-from seal_hf.decisions.targets import F1_EXAMPLE, F1_MACRO, JACCARD, TARGETS, target_scores
 from seal_hf.lab.compare.statistics import mean_std
 from seal_hf.nets.feature_cache import cached_features
+from seal_hf.tasks.labels.decisions.decoders import clipped_logit
+from seal_hf.tasks.labels.decisions.label_decisions import ERRORS, usual_decoder
+from seal_hf.tasks.labels.decisions.seen_sets import SeenSets
+from seal_hf.tasks.labels.decisions.targets import F1_EXAMPLE, F1_MACRO, JACCARD, TARGETS, target_scores
 from seal_hf.utils.files import whole_file
 
 STORE = Store()

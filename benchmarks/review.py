@@ -22,9 +22,9 @@ from sklearn.linear_model import LogisticRegression
 
 from seal_hf import load_multilabel
 from seal_hf.decisions import LabelDecisions
-from seal_hf.decisions.guarantees import threshold_of_risk
-from seal_hf.decisions.review import entropies, review_curve
-from seal_hf.decisions.targets import F1_EXAMPLE, target_scores
+from seal_hf.tasks.labels.decisions.guarantees import threshold_of_risk
+from seal_hf.tasks.labels.decisions.review import entropies, review_curve
+from seal_hf.tasks.labels.decisions.targets import F1_EXAMPLE, target_scores
 
 SETS = ("genbase", "cal500", "spo_fun", "seq_fun", "bibtex", "delicious")
 TRAIN, HELD_OUT, DRAWS, SPLITS, ALPHA = 2000, 3000, 20, 200, 0.1

@@ -20,7 +20,6 @@ from .data import (
 from .data.tensors.collators import TensorRows, collate_rows, tokenize
 from .data.tensors.crops import MaskRows, crop_averaged, pixel_scaling, resize_to
 from .data.tensors.images import FlipAndCrop, ImageRows
-from .data.tensors.semi_supervised import reward_rows
 from .data.tensors.vocabulary import Vocabulary
 from .data.tensors.word_vectors import WordVectors, load_word_vectors
 from .data.tensors.words import WordRows, encode_words, tokenize_words
@@ -49,6 +48,7 @@ from .tasks.rewards.mask_rules import MaskRuleReward
 from .tasks.rewards.reward import Reward
 from .tasks.rewards.rule import Rule
 from .tasks.rewards.rules import read_rules
+from .tasks.rewards.semi_supervised import reward_rows
 from .tasks.rewards.space import RewardBinaryMaskSpace, RewardLabelSpace, RewardMaskSpace, RewardTagSpace
 from .tasks.rewards.tag_rules import TagRuleReward
 from .tasks.tags.model import SealForTokenClassification

@@ -25,8 +25,8 @@ from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import ModelOutput
 
 from .core.columns import REWARD_CODES
+from .core.decisions import Decisions
 from .core.space import SAMPLE_WEIGHT, OutputSpace
-from .decisions import Decisions
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
 from .extensions import Extension, MicroBatch
 from .loss_net.energy_weight import Alignment, EnergyWeight, Lessons, is_ruled, prefix_of
@@ -38,7 +38,6 @@ from .nets.frozen_encoder import OUTPUTS
 from .reports.card_facts import run_card
 from .saving.model import SealModel, kind_of
 from .saving.run_record import read_record
-from .tasks.labels.space import MultiLabelSpace
 from .training import checks
 from .training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from .training.base import StructuredTrainer
@@ -261,7 +260,7 @@ class SealTrainer(StructuredTrainer):
     optimizer: Any
     loss_net: Any = None  # a [`LossNet`], with an energy loss
     energy_loss: Any = None  # an [`EnergyLoss`]
-    _space_class: type[OutputSpace] = MultiLabelSpace
+    _space_class: type[OutputSpace] | None = None  # of label sets, if the net does not tell
 
     def __init__(
         self,

@@ -19,8 +19,9 @@ from seal_hf import MLPConfig, MLPForMultiLabel, SealForMultiLabel, TensorRows, 
 from seal_hf.cli.evaluate import main
 from seal_hf.cli.outputs import labels as labels_module
 from seal_hf.core.arrays import sigmoid
-from seal_hf.decisions import LabelDecisions, decoders
+from seal_hf.decisions import LabelDecisions
 from seal_hf.tasks.labels import metrics as metrics_module
+from seal_hf.tasks.labels.decisions import decoders
 from seal_hf.tasks.labels.metrics import label_report, set_metrics
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from transformers import PretrainedConfig
 
+from seal_hf.core.decisions import folds, ratio_scores, usual_or_better
 from seal_hf.core.hierarchy import Hierarchy
 from seal_hf.decisions import (
     FOLDABLE,
@@ -19,10 +20,9 @@ from seal_hf.decisions import (
     rescaled,
     thresholds_of_label_f1,
 )
-from seal_hf.decisions.base import folds, ratio_scores, usual_or_better
-from seal_hf.decisions.seen_sets import POWERS, SHARES, SeenSets
-from seal_hf.decisions.targets import target_scores
 from seal_hf.metrics import mask_iou, tag_metrics
+from seal_hf.tasks.labels.decisions.seen_sets import POWERS, SHARES, SeenSets
+from seal_hf.tasks.labels.decisions.targets import target_scores
 from seal_hf.tasks.labels.metrics import example_f1, set_metrics
 from seal_hf.tasks.tags.metrics import span_counts
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from seal_hf.core.decisions import folds
 from seal_hf.decisions import LabelDecisions
-from seal_hf.decisions.base import folds
-from seal_hf.decisions.decoders import decode_expected_jaccard, tune_threshold_of_entries
-from seal_hf.decisions.guarantees import (
+from seal_hf.tasks.labels.decisions.decoders import decode_expected_jaccard, tune_threshold_of_entries
+from seal_hf.tasks.labels.decisions.guarantees import (
     COVERED,
     GUARANTEES,
     MISSED,
@@ -23,8 +23,16 @@ from seal_hf.decisions.guarantees import (
     thresholds_of_precision,
     thresholds_of_recall,
 )
-from seal_hf.decisions.review import entropies, expected_losses, review_curve, rows_to_review
-from seal_hf.decisions.targets import COST, EXACT_MATCH, F1_EXAMPLE, HAMMING, JACCARD, TARGETS, target_scores
+from seal_hf.tasks.labels.decisions.review import entropies, expected_losses, review_curve, rows_to_review
+from seal_hf.tasks.labels.decisions.targets import (
+    COST,
+    EXACT_MATCH,
+    F1_EXAMPLE,
+    HAMMING,
+    JACCARD,
+    TARGETS,
+    target_scores,
+)
 from seal_hf.tasks.labels.metrics import DEFAULT_GRID, best_threshold
 
 SIZE = 5

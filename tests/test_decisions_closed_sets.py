@@ -8,7 +8,8 @@ from test_decisions_decoders import expected_f1_of_every_set, random_rows
 from test_structures_hierarchy import random_graph
 
 from seal_hf.core.hierarchy import Hierarchy
-from seal_hf.decisions import NEVER_EMPTY, LabelDecisions, closed_sets, decode_closed_f1, decode_expected_f1, rescaled
+from seal_hf.decisions import NEVER_EMPTY, LabelDecisions, decode_closed_f1, decode_expected_f1, rescaled
+from seal_hf.tasks.labels.decisions import closed_sets
 
 
 def random_forest(num_labels, seed, roots=0.3):

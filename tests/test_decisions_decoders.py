@@ -14,8 +14,8 @@ from seal_hf.decisions import (
     rescaled,
     tune_thresholds_per_label,
 )
-from seal_hf.decisions import decoders as decoding
 from seal_hf.metrics import example_f1, multilabel_metrics, tune_threshold
+from seal_hf.tasks.labels.decisions import decoders as decoding
 
 
 def random_rows(num_rows, num_labels, seed):

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from seal_hf.decisions.likeliest import label_log_probabilities, likeliest
+from seal_hf.core.arrays import label_log_probabilities, likeliest
 
 
 def every_structure(logs):

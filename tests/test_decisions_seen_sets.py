@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit, logit
 from test_decisions_decoders import random_rows
 
-from seal_hf.decisions.seen_sets import MOST_SETS, SeenSets
 from seal_hf.metrics import example_f1
+from seal_hf.tasks.labels.decisions.seen_sets import MOST_SETS, SeenSets
 
 LABELS = 5
 EVERY = np.array(list(itertools.product([False, True], repeat=LABELS)))

@@ -13,8 +13,8 @@ from tiny_models import LABELS, tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from seal_hf import SealForMultiLabel
+from seal_hf.core.decisions import folds
 from seal_hf.decisions import LabelDecisions
-from seal_hf.decisions.base import folds
 from seal_hf.reports.page.run import figures_section
 from seal_hf.tasks.labels import linear
 from seal_hf.tasks.labels import linear as training

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..data.tensors.semi_supervised import inputs_of
 from ..reports.common import results_table
 from ..tasks.rewards.page import first_rows, followed, gold_of
 from ..tasks.rewards.program import PROGRAMS, WORDS
@@ -16,6 +15,7 @@ from ..tasks.rewards.reward import Conflict, Rules
 from ..tasks.rewards.rows import rule_reward
 from ..tasks.rewards.rule import in_words
 from ..tasks.rewards.rules import output_of_rules
+from ..tasks.rewards.semi_supervised import inputs_of
 from ..utils.messages import printable
 from ..utils.options import check_given
 from .recipes import parse_recipe

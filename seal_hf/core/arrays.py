@@ -1,4 +1,4 @@
-"""What a Trainer returns, as arrays."""
+"""What a task-net gives, as arrays: probabilities, and the most probable structures of independent outputs."""
 
 from __future__ import annotations
 
@@ -25,3 +25,40 @@ def first_output(outputs: Any) -> np.ndarray:
             "together. Set it to True."
         )
     return np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
+
+
+def likeliest(log_probabilities: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The most probable structures if each position takes its value independently of the others.
+
+    A structure that changes the best one where it is not among the K - 1 positions with the cheapest second-best value
+    is beaten by K others: the best one, and those with one of these changes. So only these positions are searched, one
+    after another, and K structures are kept after each. Exact, in O(T C log C + K³ log K).
+
+    Args:
+        log_probabilities: (T, C), of the C values at each of T positions; -inf for a value that never occurs. For a
+            label set, C is 2.
+        count: K, at least 1.
+
+    Returns:
+        structures (n, T), int, the values by their number, the most probable first; and their log-probabilities (n,).
+        n is K, or less if fewer structures have a positive probability.
+    """
+    order = np.argsort(-log_probabilities, axis=1, kind="stable")[:, :count]  # (T, min(K, C))
+    ranked = np.take_along_axis(log_probabilities, order, 1)
+    costs = ranked[:, :1] - ranked  # of a value in place of the best one
+    best, ranks, totals = ranked[:, 0].sum(), np.zeros((1, len(costs)), dtype=np.int64), np.zeros(1)
+    if costs.shape[1] > 1:
+        for position in np.argsort(costs[:, 1], kind="stable")[: count - 1]:
+            sums = (totals[:, None] + costs[position]).ravel()
+            kept = np.argsort(sums, kind="stable")[:count]
+            kept = kept[np.isfinite(sums[kept])]
+            parents, values = np.divmod(kept, costs.shape[1])
+            ranks, totals = ranks[parents], sums[kept]
+            ranks[:, position] = values
+    return order[np.arange(len(costs)), ranks], best - totals
+
+
+def label_log_probabilities(probabilities: np.ndarray) -> np.ndarray:
+    """(L, 2), the log-probabilities of each label's absence and presence, from probabilities (L,)."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.stack([1 - probabilities, probabilities], 1))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from .decisions import Decisions
     from .space import OutputSpace
 
 Part = TypeVar("Part")
@@ -37,6 +38,11 @@ class Task:
     @property
     def energies(self) -> Mapping[str, Any]:
         """Name -> [`Energy`] class that reads structures of its spaces; the first of a space is the default."""
+        return {}
+
+    @property
+    def decisions(self) -> Mapping[str, type[Decisions]]:
+        """Saved name of a space -> the decisions of its outputs; without them, they are decided by oneself."""
         return {}
 
     @property
@@ -70,7 +76,7 @@ class Task:
             name: of the net, for the message.
         """
 
-    def fit_decisions(self, trainer: Any, dataset: Any, decoder: str | None) -> Any:
+    def fit_decisions(self, trainer: Any, dataset: Any, decoder: str | None) -> Decisions:
         """The decisions of the trainer's task-net, fitted on a data set with labels.
 
         Args:
@@ -138,6 +144,7 @@ class Registry(MutableMapping[str, Part], Generic[Part]):
 
 
 SPACES: Registry[type[OutputSpace]] = Registry(lambda task: task.spaces)
+DECISIONS: Registry[type[Decisions]] = Registry(lambda task: task.decisions)
 
 
 class _Costs:

@@ -13,8 +13,8 @@ from transformers import AutoConfig, AutoModel, AutoModelForImageClassification,
 from transformers.modeling_outputs import BaseModelOutput, ImageClassifierOutput
 from transformers.utils import is_vision_available
 
-from ..tasks.labels.space import MultiLabelSpace
 from ..utils.compat import image_processor_class
+from .heads import label_loss
 
 if TYPE_CHECKING:  # not with the package, which does without pillow
     from transformers.image_processing_utils import BaseImageProcessor
@@ -121,7 +121,7 @@ class CNNForImageClassification(CNNPreTrainedModel):
         labels."""
         outputs = self.encoder(pixel_values, output_hidden_states=output_hidden_states)
         logits = self.classifier(outputs.last_hidden_state)
-        loss = MultiLabelSpace().task_loss(logits, labels) if labels is not None else None
+        loss = label_loss(logits, labels) if labels is not None else None
         return ImageClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from ..core.task import SPACES
 from ..utils.modules import evaluating, without_wrapper
 
 POOLINGS = MEAN, FIRST, LAST = ("mean", "first", "last")  # how tokens' hidden states become one vector per input
@@ -86,3 +87,8 @@ def pooling_for(task_net: PreTrainedModel, encoder_mode: str) -> str:
     encoder is the only one that has seen the whole text."""
     found = head_pooling(task_net)
     return found if encoder_mode == "shared" or found == LAST else MEAN
+
+
+def label_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy of label sets, logits and labels (B, L) -> scalar: the sum over labels, the mean over rows."""
+    return SPACES["multi_label"]().task_loss(logits, labels)

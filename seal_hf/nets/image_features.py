@@ -96,3 +96,24 @@ def blank_images(net: PreTrainedModel) -> dict[str, Tensor]:
     shape = [getattr(vision, "num_channels", 3), *([size, size] if isinstance(size, int) else size)]
     of_timm = getattr(config, "pretrained_cfg", None) or {}
     return {PIXELS: torch.zeros(1, *of_timm.get("input_size", shape))}
+
+
+@contextmanager
+def reading(net: PreTrainedModel, batch: dict[str, Tensor]) -> Iterator[None]:
+    """Inside, images that the net does not read are an error that says so; for other nets, errors stay as they are.
+
+    Raises:
+        ValueError: as above.
+    """
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:
+        if PIXELS not in batch:
+            raise
+        height, width = batch[PIXELS].shape[2:]
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(
+            f"{type(net).__name__} does not read what the image processor gives, images of {height} x {width} pixels "
+            f"with 3 channels: {reason.rstrip('.')}. Use the image processor of this model, or set its size: "
+            "seal_hf.resize_to(processor, (height, width)), or --image_size."
+        ) from error

@@ -21,10 +21,9 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from ..tasks.labels.space import MultiLabelSpace
 from ..utils.options import check_value
 from .encoders import encoder_options, vector, without_pooler
-from .heads import FIRST, LAST, MEAN, POOLINGS, read_tokens
+from .heads import FIRST, LAST, MEAN, POOLINGS, label_loss, read_tokens
 
 PooledNet = TypeVar("PooledNet", bound="PooledForSequenceClassification")
 
@@ -159,7 +158,7 @@ class PooledForSequenceClassification(PreTrainedModel):
         mask = {} if attention_mask is None else {"attention_mask": attention_mask[:, -hidden.shape[1] :]}
         features = vector(hidden, mask, self.config.pooling, self.config)
         logits = self.classifier(self.dropout(features))
-        loss = MultiLabelSpace().task_loss(logits, labels) if labels is not None else None
+        loss = label_loss(logits, labels) if labels is not None else None
         return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)
 
 

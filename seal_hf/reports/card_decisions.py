@@ -8,21 +8,18 @@ from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Any
 
-from ..decisions import (
+from ..core.decisions import FIXED, THRESHOLD
+from ..tasks.labels.decisions.label_decisions import (
     CALIBRATED_CLOSED,
+    CALIBRATED_JACCARD,
     CLOSED,
-    FIXED,
     NEVER_EMPTY,
     SEEN,
     SEEN_F1,
-    THRESHOLD,
-    ClassMaskDecisions,
-    MaskDecisions,
-    TagDecisions,
 )
-from ..decisions.labels import CALIBRATED_JACCARD
-from ..decisions.targets import JACCARD
-from ..tasks.tags.space import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI
+from ..tasks.labels.decisions.targets import JACCARD
+from ..tasks.masks.decisions import ClassMaskDecisions, MaskDecisions
+from ..tasks.tags.decisions import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI, TagDecisions
 from .card_kinds import CardKind
 from .common import predict_command
 

@@ -10,11 +10,12 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
+from ..core.decisions import THRESHOLD
 from ..core.masks import palette
 from ..core.space import OutputSpace
+from ..core.task import DECISIONS
 from ..core.trees import has_trees
 from ..data.tensors.collators import TensorRows
-from ..decisions import DECISIONS, THRESHOLD
 from ..energy_losses import ENERGY_LOSSES
 from ..nets.adapters import library_of
 from ..nets.cnn import CNNConfig

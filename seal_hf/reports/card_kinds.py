@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from ..decisions import FIXED, THRESHOLD, ClassMaskDecisions, Decisions, LabelDecisions, MaskDecisions, TagDecisions
+from ..core.decisions import FIXED, THRESHOLD, Decisions
+from ..tasks.labels.decisions.label_decisions import LabelDecisions
 from ..tasks.labels.report import FIGURES, LINEAR_FIGURES
+from ..tasks.masks.decisions import ClassMaskDecisions, MaskDecisions
 from ..tasks.masks.report import BASELINES as MASK_BASELINES
 from ..tasks.masks.report import CLASS_FIGURES
 from ..tasks.masks.report import FIGURES as MASK_FIGURES
+from ..tasks.tags.decisions import INDEPENDENT, TagDecisions
 from ..tasks.tags.report import FIGURES as TAG_FIGURES
-from ..tasks.tags.space import INDEPENDENT
 from ..tasks.trees.report import FIGURES as TREE_FIGURES
 
 TEXT = """\

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from ..core.decisions import FOLDABLE
 from ..core.masks import log_odds
-from ..decisions import FOLDABLE, LabelDecisions, MaskDecisions
+from ..core.task import DECISIONS
 from ..nets.image_features import blank_images, reads_images
 from ..utils.modules import in_evaluation
 
@@ -36,7 +37,7 @@ def folded(task_net: PreTrainedModel) -> Iterator[PreTrainedModel]:
     config: Any = task_net.config
     if not _of_labels(task_net) and config.num_labels > 2:
         raise ValueError(SEVERAL_CLASSES_ARE_NOT_FOLDED)
-    decisions = (LabelDecisions if _of_labels(task_net) else MaskDecisions).from_config(config)
+    decisions: Any = DECISIONS["multi_label" if _of_labels(task_net) else "binary_mask"].from_config(config)
     saved = getattr(config, "decisions", None)
     if saved is None and getattr(config, "threshold", None) is None:
         raise ValueError(

@@ -10,7 +10,7 @@ from typing import Any
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, HFValidationError, LocalEntryNotFoundError
 
-from ..decisions.base import SAVED, checked
+from ..core.decisions import SAVED, checked
 from ..utils.files import json_object
 from ..utils.gate import check_links
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ..core.task import TASKS, Task
 
 if TYPE_CHECKING:
+    from ..core.decisions import Decisions
     from ..core.energy import Energy
     from ..core.space import OutputSpace
-    from ..decisions import Decisions
     from ..lab.compare.kinds import Kind
     from ..lab.demo.views import View
     from ..saving.model import SealModel
@@ -36,6 +36,12 @@ class LabelTask(Task):
         from .labels.energies import MultiLabelEnergy, PairwiseEnergy
 
         return {"multilabel": MultiLabelEnergy, "pairwise": PairwiseEnergy}
+
+    @property
+    def decisions(self) -> Mapping[str, type[Decisions]]:
+        from .labels.decisions.label_decisions import LabelDecisions
+
+        return {LabelDecisions.output: LabelDecisions}
 
     @property
     def model(self) -> type[SealModel]:
@@ -63,7 +69,7 @@ class LabelTask(Task):
         return (LABEL_SETS,)
 
     def fit_decisions(self, trainer: Any, dataset: Any, decoder: str | None) -> Decisions:
-        from .labels.decisions import fit_decisions
+        from .labels.decisions.fit import fit_decisions
 
         return fit_decisions(trainer, dataset, decoder)
 
@@ -97,6 +103,12 @@ class TagTask(Task):
             "chain_ge_c": energies.ChainWordsEnergy,
             "tag_attention": energies.TagAttentionEnergy,
         }
+
+    @property
+    def decisions(self) -> Mapping[str, type[Decisions]]:
+        from .tags.decisions import TagDecisions
+
+        return {TagDecisions.output: TagDecisions}
 
     @property
     def model(self) -> type[SealModel]:
@@ -196,6 +208,12 @@ class MaskTask(Task):
         from .masks.energies import ClassGridEnergy, GridEnergy
 
         return {"grid": GridEnergy, "class_grid": ClassGridEnergy}
+
+    @property
+    def decisions(self) -> Mapping[str, type[Decisions]]:
+        from .masks.decisions import ClassMaskDecisions, MaskDecisions
+
+        return {each.output: each for each in (MaskDecisions, ClassMaskDecisions)}
 
     @property
     def model(self) -> type[SealModel]:

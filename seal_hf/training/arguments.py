@@ -9,7 +9,6 @@ from typing import Any
 from transformers import SchedulerType
 
 from ..core.task import COSTS
-from ..decisions.targets import F1_EXAMPLE, OF_RUNS
 from ..energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
 from ..extensions.cost_augmented import PARAMETERIZATIONS
 from ..extensions.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
@@ -17,6 +16,7 @@ from ..loss_net.energy_weight import SCHEDULES
 from ..nets.adapters import LIBRARIES
 from ..nets.encoders import ENCODER_MODES
 from ..saving.export import ADAPTER_EXPORTS
+from ..tasks.labels.decisions.targets import F1_EXAMPLE, OF_RUNS
 from ..tasks.labels.space import SPARSE_FROM
 from ..tasks.labels.task_losses import TASK_LOSSES
 from ..tasks.masks.pixels import COHERENCE, MASK_TASK_LOSSES, PIXEL_LOSSES

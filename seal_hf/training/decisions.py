@@ -10,9 +10,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.trainer_utils import PredictionOutput, has_length
 
+from ..core.decisions import FOLDABLE, Decisions
 from ..core.space import OutputSpace
-from ..core.task import task_of
-from ..decisions import DECISIONS, FOLDABLE, Decisions
+from ..core.task import DECISIONS, task_of
 from ..nets.adapters import library_of
 from ..saving.export import ADAPTER_IS_NOT_FOLDED, saves_merged
 from ..saving.fold import check_foldable

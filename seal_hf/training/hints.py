@@ -10,8 +10,8 @@ import numpy as np
 from transformers import TrainerState, TrainingArguments
 from transformers.utils import logging
 
-from ..decisions.targets import F1_MACRO, F1_MICRO
 from ..loss_net.energy_weight import BLIND_SHARE
+from ..tasks.labels.decisions.targets import F1_MACRO, F1_MICRO
 from ..tasks.labels.metrics import decided_and_gold
 from ..tasks.labels.task_losses import TASK_LOSSES
 from ..utils.messages import few

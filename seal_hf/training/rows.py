@@ -14,8 +14,7 @@ from transformers import DataCollatorWithPadding, DefaultDataCollator, default_d
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.crops import MaskRows, pixel_scaling
 from ..data.tensors.images import ImageRows
-from ..nets.image_features import PIXELS
-from ..tasks.labels.image_nets import reading
+from ..nets.image_features import PIXELS, reading
 from ..utils.modules import in_evaluation
 from .checks import LOOKED_AT, check_label_values, each_dataset, label_values
 

@@ -49,6 +49,7 @@ def made_space(trainer: Any) -> OutputSpace:
     args, task_net, space = trainer.args, trainer.model, trainer._given_space
     if space is None:
         kind = SPACES[trainer.loss_net.config.space] if trainer.loss_net else trainer._space_class
+        kind = kind or SPACES["multi_label"]  # of a net whose class tells no kind of output
         space = kind.from_arguments(args, task_net)
     if trainer._own_loss is not None:
         if getattr(space.loss, "crf", None) is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.masks import palette
 from ...data.inputs.base import Reader
-from ...decisions import ClassMaskDecisions
+from ...tasks.masks.decisions import ClassMaskDecisions
 from ...tasks.masks.metrics import MaskCounts
 from ...tasks.masks.report import iou_table
 from .base import Evaluation, with_progress

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.decisions import as_threshold
 from ...data.label_cells import cell_writer
-from ...decisions import LabelDecisions, as_threshold
-from ...decisions.counts import DecidedCounts
+from ...tasks.labels.decisions.label_decisions import DecidedCounts, LabelDecisions
 from ...tasks.labels.hierarchical_metrics import F1_HIERARCHICAL
 from ...tasks.labels.metrics import ranking_metrics
 from ...utils.tables import PRINTED_LABELS, results_table

@@ -15,6 +15,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from ...core.decisions import as_threshold
 from ...core.hierarchy import hierarchy_of
 from ...data.column_choice import LABELS, need_column, usual_labels
 from ...data.common import WRITE_ZERO, DataError
@@ -25,8 +26,8 @@ from ...data.inputs.tables import TextReader, text_column_of
 from ...data.inputs.writers import Writer, table_writer
 from ...data.label_cells import MULTI_HOT, gold_labels, in_order
 from ...data.row_tables import Table, open_table
-from ...decisions import LabelDecisions, as_threshold
 from ...saving.kinds import holds_image_classifier
+from ...tasks.labels.decisions.label_decisions import LabelDecisions
 from ...tasks.labels.metrics import row_blocks
 from ...tasks.labels.model import SealForMultiLabel
 from ...utils.messages import check_owner, few

@@ -23,10 +23,10 @@ from ...core.masks import IGNORE
 from ...data.inputs.base import Chunk, Reader
 from ...data.inputs.images import pictures_of
 from ...data.mask_values import MaskValues
-from ...decisions import MaskDecisions
 from ...reports.common import results_table
 from ...saving.batches import image_batches
 from ...tasks.labels.metrics import DEFAULT_GRID
+from ...tasks.masks.decisions import MaskDecisions
 from ...tasks.masks.metrics import mask_ious, right_pixels
 from ...tasks.masks.model import SealForSegmentation
 from .base import Evaluation, OutputKind, origin_of, with_progress

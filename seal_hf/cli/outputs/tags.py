@@ -31,10 +31,10 @@ from ...data.inputs.base import Chunk, Reader
 from ...data.inputs.words import Needs, Sentence, SentenceFile
 from ...data.inputs.writers import Rows, Writer, table_writer
 from ...data.tensors.vocabulary import Vocabulary
-from ...decisions import TagDecisions
 from ...nets.recurrent import BiLSTMConfig
 from ...reports.common import results_table
 from ...tasks.tags.chains import tied_crf
+from ...tasks.tags.decisions import TagDecisions
 from ...tasks.tags.metrics import tag_metrics, tag_report
 from ...tasks.tags.model import SealForTokenClassification
 from ...tasks.tags.report import tag_tables

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...cli.outputs.base import OutputKind
+from ...core.decisions import as_threshold
 from ...data.inputs.writers import json_text
-from ...decisions import as_threshold
 from . import markup
 
 if TYPE_CHECKING:

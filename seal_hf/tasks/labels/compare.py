@@ -15,7 +15,6 @@ import numpy as np
 
 from ...cli.tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, Choice, LogUniform
 from ...data import MultiLabelData
-from ...decisions.decoders import constant_probabilities
 from ...lab.compare.kinds import Figures, Kind, Scored
 from ...lab.compare.methods import (
     ABLATION,
@@ -38,7 +37,8 @@ from ...lab.compare.rows import Rows
 from ...training.frozen import kept_rows
 from . import energy_program as energy
 from . import program as mlc
-from .decisions import seen_sets
+from .decisions.decoders import constant_probabilities
+from .decisions.fit import seen_sets
 from .linear import fit_baseline
 from .report import predict_multilabel, score_decoders
 

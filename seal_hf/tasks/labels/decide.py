@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ...data.score_files import Scores
-    from ...decisions import LabelDecisions
+    from .decisions.label_decisions import LabelDecisions
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 FIT = "Fit decisions on probabilities of validation rows and their gold labels, and write them to a file."
@@ -43,8 +43,8 @@ def fit(argv: Sequence[str] | None = None) -> None:
     if (task := _task(options)) is not None:
         print(printable(task.fit(options, output)))
         return
-    from ...decisions import LabelDecisions
-    from ...decisions.guarantees import CONFIDENCE
+    from .decisions.guarantees import CONFIDENCE
+    from .decisions.label_decisions import LabelDecisions
 
     target, costs_file = _target(options.target)
     guarantee = _guarantee(options.guarantee)
@@ -91,8 +91,8 @@ def apply(argv: Sequence[str] | None = None) -> None:
 
     from ...cli.outputs.label_figures import DIGITS, label_cells, probability_cells
     from ...data.inputs.writers import table_writer
-    from ...decisions.review import rows_to_review
     from ...utils.faults import writing
+    from .decisions.review import rows_to_review
 
     decisions = _decisions(options)
     if options.review is not None:
@@ -286,7 +286,8 @@ def _add_overwrite(flags: Flags) -> None:
 
 
 def _decisions(options: Namespace) -> LabelDecisions:
-    from ...decisions import LabelDecisions, as_threshold
+    from ...core.decisions import as_threshold
+    from .decisions.label_decisions import LabelDecisions
 
     decisions = LabelDecisions.load(options.decisions)
     if decisions.labels is None:
@@ -334,8 +335,8 @@ def _target(words: Sequence[str]) -> tuple[str, str | None]:
     Raises:
         ValueError: an unknown target, or a file that is missing or that nothing reads.
     """
-    from ...decisions.targets import COST, TARGETS
     from ...utils.options import check_value
+    from .decisions.targets import COST, TARGETS
 
     check_value("target", words[0], (*TARGETS, COST))
     if len(words) != (2 if words[0] == COST else 1):
@@ -345,8 +346,8 @@ def _target(words: Sequence[str]) -> tuple[str, str | None]:
 
 
 def _guarantee(words: Sequence[str] | None) -> tuple[str, float] | None:
-    from ...decisions.guarantees import GUARANTEES
     from ...utils.options import check_value
+    from .decisions.guarantees import GUARANTEES
 
     if words is None:
         return None
@@ -388,8 +389,8 @@ def _costs(file: str, labels: Sequence[str]) -> list[list[float]]:
 
 def _fitted(decisions: LabelDecisions, scores: Scores, output: Path) -> list[str]:
     """What was fitted, in words and a table."""
-    from ...decisions.guarantees import GUARANTEES, OF_LABELS
     from ...utils.tables import results_table
+    from .decisions.guarantees import GUARANTEES, OF_LABELS
 
     rows, labels = scores.values.shape
     said = [f"{rows:,} rows, {labels:,} labels: {decisions.decoder}, in {output}"]

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...decisions import LabelDecisions
-from ...decisions.guarantees import COVERED, GUARANTEES, MISSED, OF_LABELS, PRECISION
-from ...decisions.review import entropies, review_curve
-from ...decisions.targets import COST, F1_EXAMPLE, target_scores
 from ...reports.page.page import Number, Page, Plot, Section, Table, render
 from ...reports.page.plots import lines
+from .decisions.guarantees import COVERED, GUARANTEES, MISSED, OF_LABELS, PRECISION
+from .decisions.label_decisions import LabelDecisions
+from .decisions.review import entropies, review_curve
+from .decisions.targets import COST, F1_EXAMPLE, target_scores
 from .metrics import threshold_curve, with_known_labels
 from .page import (
     Judged,

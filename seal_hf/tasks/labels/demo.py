@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...cli.outputs.labels import LabelOutput
+from ...core.arrays import label_log_probabilities, likeliest
 from ...data.image_files import IMAGE_SUFFIXES, as_rgb, pixels
-from ...decisions import NEVER_EMPTY, LabelDecisions
-from ...decisions.likeliest import label_log_probabilities, likeliest
 from ...lab.demo import markup
 from ...lab.demo.limits import image_of
 from ...lab.demo.views import ALTERNATIVES, View, image_field
+from .decisions.label_decisions import NEVER_EMPTY, LabelDecisions
 
 if TYPE_CHECKING:
     from gradio.components import Component

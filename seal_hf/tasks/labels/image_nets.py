@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
 from transformers import (
     CONFIG_MAPPING,
     MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING,
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
-    PreTrainedModel,
 )
 from transformers.utils import find_adapter_config_file
 
 from ...nets.cnn import CNNConfig, CNNForImageClassification
-from ...nets.image_features import PIXELS
 from ...utils.files import json_object
 from ...utils.gate import config_of
 from .space import MultiLabelSpace
@@ -69,24 +64,3 @@ def check_images(images: Any) -> None:
             f"`images` is one {type(images).__name__}; expected a list of images, such as ['a.png']: paths, PIL images "
             "or uint8 arrays (H, W, 3)."
         )
-
-
-@contextmanager
-def reading(net: PreTrainedModel, batch: dict[str, Tensor]) -> Iterator[None]:
-    """Inside, images that the net does not read are an error that says so; for other nets, errors stay as they are.
-
-    Raises:
-        ValueError: as above.
-    """
-    try:
-        yield
-    except (ValueError, RuntimeError) as error:
-        if PIXELS not in batch:
-            raise
-        height, width = batch[PIXELS].shape[2:]
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ValueError(
-            f"{type(net).__name__} does not read what the image processor gives, images of {height} x {width} pixels "
-            f"with 3 channels: {reason.rstrip('.')}. Use the image processor of this model, or set its size: "
-            "seal_hf.resize_to(processor, (height, width)), or --image_size."
-        ) from error

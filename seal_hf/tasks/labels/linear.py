@@ -15,17 +15,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...core.decisions import folds
 from ...data.tensors.collators import TensorRows
 from ...data.tensors.length_order import longest_first
-from ...decisions.base import folds
-from ...decisions.targets import F1_EXAMPLE, F1_MACRO, target_scores
 from ...nets.encoders import inputs_of, task_features
 from ...nets.frozen_encoder import OUTPUTS
 from ...nets.heads import MEAN
 from ...nets.image_features import head_of, reads_images, shared_size, with_features
 from ...training.evaluation import are_too_many
 from ...utils.modules import in_evaluation, without_wrapper
-from .decisions import fit_labels
+from .decisions.fit import fit_labels
+from .decisions.targets import F1_EXAMPLE, F1_MACRO, target_scores
 from .metrics import tune_threshold
 
 LEVELS = (0.3, 1.0, 3.0, 10.0, 30.0)  # C times the number of features: the searched values

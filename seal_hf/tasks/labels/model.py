@@ -22,17 +22,17 @@ from ...data.table_sources import loaded
 from ...data.tensors.collators import TensorRows
 from ...data.tensors.images import ImageRows, load_image_processor
 from ...data.tensors.words import saved_tokenizer
-from ...decisions import LabelDecisions
 from ...nets.adapters import LIBRARIES
 from ...nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
-from ...nets.image_features import reads_images
+from ...nets.image_features import reading, reads_images
 from ...nets.text_windows import WindowedConfig, WindowedEncoder
 from ...saving.batches import check_one_kind, in_batches, text_rows
 from ...saving.labels import for_other_labels, hub_options, label_maps
 from ...saving.model import SealModel, set_bias
 from ...utils.gate import config_of, load_net, values_beside
 from ...utils.messages import check_owner, check_unread
-from .image_nets import check_images, fresh_cnn, is_of_images, reading
+from .decisions.label_decisions import LabelDecisions
+from .image_nets import check_images, fresh_cnn, is_of_images
 from .pooled_nets import OURS, load_classifier
 from .space import SPARSE_FROM, MultiLabelSpace
 

@@ -17,12 +17,13 @@ import numpy as np
 from markupsafe import Markup, escape
 from scipy.special import logit
 
+from ...core.decisions import FIXED, THRESHOLD
 from ...data.common import PAIR
-from ...decisions import FIXED, THRESHOLD, LabelDecisions
-from ...decisions.decoders import rescaled
 from ...reports.page.page import MAX_ROWS, SHOWN, Number, Plot, Section, Table
 from ...reports.page.plots import lines, points
 from ...utils.files import json_object
+from .decisions.decoders import rescaled
+from .decisions.label_decisions import LabelDecisions
 from .metrics import DEFAULT_GRID, NUM_BINS, Reliability, label_report, pair_counts, reliability
 
 # The section on errors of label sets: the wrong rows about which the net was most confident, with their energies.

@@ -13,12 +13,8 @@ import numpy as np
 from transformers import Trainer
 
 from ...core.arrays import first_output, sigmoid
+from ...core.decisions import FIXED, THRESHOLD
 from ...core.hierarchy import Hierarchy
-from ...decisions import CALIBRATED_CLOSED, CLOSED, FIXED, NEVER_EMPTY, SEEN, SEEN_F1, THRESHOLD, LabelDecisions
-from ...decisions.counts import DecidedCounts
-from ...decisions.labels import CALIBRATED_JACCARD
-from ...decisions.seen_sets import SeenSets
-from ...decisions.targets import F1_EXAMPLE
 from ...reports.common import LABEL_REPORT, SHOWN, chosen_line, close_run, figure_rows, results_table, score_of
 from ...training.decisions import store
 from ...training.hints import (
@@ -30,7 +26,19 @@ from ...training.hints import (
 )
 from ...utils.files import whole_file
 from ...utils.tables import PRINTED_LABELS
-from .decisions import fit_labels, is_fitted_by_batch
+from .decisions.fit import fit_labels, is_fitted_by_batch
+from .decisions.label_decisions import (
+    CALIBRATED_CLOSED,
+    CALIBRATED_JACCARD,
+    CLOSED,
+    NEVER_EMPTY,
+    SEEN,
+    SEEN_F1,
+    DecidedCounts,
+    LabelDecisions,
+)
+from .decisions.seen_sets import SeenSets
+from .decisions.targets import F1_EXAMPLE
 from .linear import ENCODER, FEATURES, figure_key, figures_of
 from .metrics import label_report, ranking_metrics, threshold_curve
 from .page import Judged, label_facts, row_facts

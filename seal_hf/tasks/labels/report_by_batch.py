@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ...decisions import FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
-from ...decisions.counts import DecidedCounts
+from ...core.decisions import FIXED, THRESHOLD
 from ...training.decisions import store
 from ...training.evaluation import give_by_batch
-from .decisions import fit_threshold
+from .decisions.fit import fit_threshold
+from .decisions.label_decisions import NEVER_EMPTY, DecidedCounts, LabelDecisions
 from .metrics_by_batch import MultiLabelByBatch, scored_rows
 
 

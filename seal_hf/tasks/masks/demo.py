@@ -12,13 +12,14 @@ import torch
 
 from ...cli.outputs.class_masks import ClassMaskOutput
 from ...cli.outputs.masks import MaskOutput
+from ...core.decisions import FIXED
 from ...core.masks import palette
 from ...data.image_files import IMAGE_SUFFIXES
-from ...decisions import FIXED, MaskDecisions
 from ...lab.demo import markup
 from ...lab.demo.limits import image_of
 from ...lab.demo.views import ALTERNATIVES, View, image_field
 from ...saving.batches import image_batches
+from .decisions import MaskDecisions
 
 if TYPE_CHECKING:
     from gradio.components import Component

@@ -11,10 +11,10 @@ from torch import Tensor
 from transformers import AutoModelForSemanticSegmentation, PretrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
+from ...core.task import DECISIONS
 from ...data import SegmentationData, load_masks
 from ...data.table_sources import loaded
 from ...data.tensors.images import load_image_processor
-from ...decisions import DECISIONS
 from ...saving.batches import at_size, check_one_kind, image_batches
 from ...saving.labels import for_other_labels, hub_options, label_maps
 from ...saving.model import SealModel, SealModelT

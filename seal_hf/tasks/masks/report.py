@@ -13,13 +13,14 @@ import numpy as np
 from transformers import Trainer
 
 from ...core.arrays import first_output
+from ...core.decisions import FIXED, THRESHOLD
 from ...core.masks import IGNORE, palette
 from ...data.mask_reader import SegmentationSplit
 from ...data.masks import SegmentationData
-from ...decisions import FIXED, THRESHOLD, ClassMaskDecisions, MaskDecisions
 from ...reports.common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, score_of
 from ...training.decisions import store
 from ...training.hints import hint_of_one_mask
+from .decisions import ClassMaskDecisions, MaskDecisions
 from .metrics import MaskCounts, class_masks, mask_metrics, mask_probabilities, tune_mask_threshold
 from .page import class_mask_facts, mask_facts, threshold_facts
 from .space import MaskSpace

@@ -25,7 +25,6 @@ from ...core.masks import IGNORE
 from ...core.sequences import IGNORED
 from ...core.space import OutputSpace
 from ...data import MultiLabelData, SegmentationData, TagSequenceData
-from ...data.tensors.semi_supervised import inputs_of, repeats_of, reward_rows
 from ...lab.compare.kinds import Kind
 from ...lab.compare.methods import BASELINE, CONSTANT, LOSS_NET_RATE, NET, SEAL, TASK_NET, WEIGHT, Method
 from ...saving.model import kind_of
@@ -41,6 +40,7 @@ from .page import gold_of
 from .reward import NoReward, Reward, most_rewarded, most_rewarded_of
 from .rows import make_reward, rewarded_rows
 from .rules import read_rules
+from .semi_supervised import inputs_of, repeats_of, reward_rows
 
 # The methods for few labelled rows, many unlabelled ones and rules. All read the same labelled rows.
 #

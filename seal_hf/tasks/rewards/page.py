@@ -16,16 +16,17 @@ from torch.utils.data import Subset
 
 from ...core.arrays import first_output, sigmoid
 from ...core.masks import IGNORE
-from ...data.tensors.semi_supervised import inputs_of
-from ...decisions import LabelDecisions, MaskDecisions
 from ...reports.page.page import Plot, Section, Table
 from ...reports.page.plots import FAINT, colour, svg
+from ..labels.decisions.label_decisions import LabelDecisions
+from ..masks.decisions import MaskDecisions
 from ..masks.metrics import class_masks, mask_probabilities
 from ..masks.space import BinaryMaskSpace, MaskSpace
 from ..tags.decisions import predicted_tags
 from ..tags.space import TagSequenceSpace
 from .reward import Reward, Rules
 from .rule import in_words
+from .semi_supervised import inputs_of
 
 MOST_ROWS = 2000  # of a split
 MOST_GAPS = 40  # rules in the plot

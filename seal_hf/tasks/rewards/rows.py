@@ -9,13 +9,13 @@ from typing import Any
 from ...cli.train.arguments import Arguments
 from ...cli.train.program import Prepared
 from ...data import MultiLabelData, SegmentationData
-from ...data.tensors.semi_supervised import reward_rows
 from ...saving.model import kind_of
 from .functions import LabelFunctionReward, MaskFunctionReward, TagFunctionReward, read_function
 from .label_rules import LabelRuleReward
 from .mask_rules import MaskRuleReward
 from .page import reward_facts
 from .reward import Reward
+from .semi_supervised import reward_rows
 from .space import reward_space
 from .tag_rules import TagRuleReward
 

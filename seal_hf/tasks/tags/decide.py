@@ -20,11 +20,10 @@ from ...data.common import DataError
 from ...data.inputs.writers import table_writer
 from ...data.row_tables import open_table
 from ...data.score_files import arrays_of, id_column_of, id_of
-from ...decisions import TagDecisions
-from ...decisions.tags import likeliest_tags
 from ...utils.files import whole_file
 from ...utils.messages import few
 from ...utils.tables import results_table
+from .decisions import TagDecisions, likeliest_tags
 from .metrics import Tags, tag_metrics
 
 TAGS, SCORES = ("tags", "ner_tags", "labels"), ("scores", "probabilities")

@@ -1,23 +1,122 @@
-"""How the decoder of tag sequences is chosen by what a trainer predicts with each.
-
-`seal_hf/decisions/tags.py` compares them.
-"""
+"""Decisions of tag sequences and trees, and how a trainer chooses them. Nothing imports torch before a trainer does."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...core.arrays import first_output
-from ...core.sequences import IGNORED
-from ...core.tag_schemes import given_types, scheme_of
+from ...core.decisions import Decisions, checked, ratio_scores, usual_or_better
+from ...core.tag_schemes import Transitions, given_types, scheme_of
 from ...core.trees import has_trees
-from ...decisions import TagDecisions
-from ...training.decisions import predicted
-from .metrics import Tags
-from .space import WITHIN_SCHEME
+from ..trees.metrics import bracket_counts
+from .metrics import Tags, span_counts, token_counts
+
+INDEPENDENT, CONSTRAINED = "independent", "constrained"
+VITERBI, CONSTRAINED_VITERBI = "viterbi", "constrained_viterbi"  # with a CRF
+UNIQUE_ROLES = "unique_roles"  # for semantic roles
+WITHIN_SCHEME = (CONSTRAINED, CONSTRAINED_VITERBI, UNIQUE_ROLES)
+
+
+@dataclass
+class TagDecisions(Decisions):
+    """Decisions of tag sequences. Only the decoder is chosen; no numbers are fitted.
+
+    Decoders: `independent` takes the likeliest tag of each position, `constrained` the likeliest sequence that the
+    tags' scheme allows. With a CRF, `viterbi` takes its best sequence, `constrained_viterbi` its best allowed one. For
+    semantic roles, `unique_roles` takes the best allowed one that repeats no core role.
+
+    Attributes:
+        offered: the decoders of a task-net, see `TagSequenceSpace.decoders`; the first is the default.
+    """
+
+    output: ClassVar[str] = "tag_sequence"
+    decoder: str = "independent"
+    offered: tuple[str, ...] = field(default=("independent",))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.offered
+
+    def numbers(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def of_saved(cls, saved: Mapping[str, Any]) -> TagDecisions:
+        decoder = checked(saved, "decoder").get("decoder", "independent")
+        return cls(decoder=decoder, offered=(decoder,))
+
+    @classmethod
+    def fit(
+        cls,
+        predicted: Mapping[str, Tags],
+        gold: Tags,
+        kind: str,
+        *,
+        decoder: str | None = None,
+        pos: Sequence[Sequence[str]] | None = None,
+    ) -> TagDecisions:
+        """Choose a decoder by the F1 of spans, of the brackets of trees, or the accuracy of plain tags, on validation
+        rows.
+
+        Args:
+            predicted: N tag sequences by each decoder, the usual one first.
+            gold: N tag sequences.
+            kind: as in `tag_metrics`.
+            decoder: used instead of the choice.
+            pos: parts of speech, if the tags are those of trees.
+
+        Raises:
+            ValueError: as `tag_metrics`, and if the decoder is unknown.
+        """
+        numbers = cls(decoder=next(iter(predicted)), offered=tuple(predicted))
+        if decoder is None:
+            scores = {name: _scores(tags, gold, kind, pos) for name, tags in predicted.items()}
+            decoder = usual_or_better(scores, numbers.decoder)
+        return replace(numbers, decoder=numbers.named(decoder))
+
+
+def _scores(predicted: Tags, gold: Tags, kind: str, pos: Sequence[Sequence[str]] | None) -> np.ndarray:
+    if pos is not None:
+        right, found, there = bracket_counts(predicted, gold, pos).T
+        return ratio_scores(2 * right, found + there)
+    if kind == "plain":
+        return ratio_scores(*token_counts(predicted, gold).T)
+    right, found, there = span_counts(predicted, gold, kind).T
+    return ratio_scores(2 * right, found + there)
+
+
+def likeliest_tags(probabilities: np.ndarray, lengths: np.ndarray, allowed: Transitions) -> np.ndarray:
+    """The likeliest sequence of each sentence that the tags' scheme allows, by Viterbi's algorithm, if its words are
+    independent: (words,) the numbers of the tags.
+
+    Args:
+        probabilities: (words, C) in [0, 1], the sentences one after the other.
+        lengths: (N,) words of each sentence, at least 1.
+        allowed: from `allowed_transitions`.
+    """
+    between, start, end = (np.where(each, 0.0, -np.inf) for each in allowed)
+    with np.errstate(divide="ignore"):
+        scores = np.maximum(np.log(probabilities), -1e4)  # an allowed sequence is there even if all are impossible
+    begins = np.cumsum(lengths) - lengths
+    best = np.empty(len(scores), dtype=np.int64)
+    before = np.empty(scores.shape, dtype=np.int64)
+    totals = np.empty(scores.shape)
+    totals[begins] = scores[begins] + start
+    for word in range(1, int(lengths.max(initial=0))):
+        here = begins[lengths > word] + word
+        ways = totals[here - 1][:, :, None] + between  # (n, C, C)
+        before[here] = ways.argmax(1)
+        totals[here] = ways.max(1) + scores[here]
+    last = begins + lengths - 1
+    best[last] = (totals[last] + end).argmax(1)
+    for word in range(int(lengths.max(initial=0)) - 1, 0, -1):
+        here = begins[lengths > word] + word
+        best[here - 1] = before[here, best[here]]
+    return best
 
 
 def fit_decisions(trainer: Any, dataset: Any, decoder: str | None) -> TagDecisions:
@@ -53,6 +152,9 @@ def fit_tags(
 
 def predicted_tags(trainer: Any, dataset: Any, decoders: Sequence[str]) -> tuple[dict[str, Tags], Tags]:
     """Tag names at labelled positions: those of each decoder, from one pass over the rows, and gold."""
+    from ...core.sequences import IGNORED
+    from ...training.decisions import predicted
+
     output = predicted(trainer, dataset, decoders)
     names, labels = np.asarray(trainer.space.label_names, dtype=object), first_output(output.label_ids)
     arrays = output.predictions if isinstance(output.predictions, tuple) else (output.predictions,)

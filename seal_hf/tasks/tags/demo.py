@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...cli.outputs.tags import TagOutput
+from ...core.arrays import likeliest
 from ...core.tag_schemes import scheme_of
 from ...data.inputs.words import Sentence, sentence_of_text
-from ...decisions.likeliest import likeliest
 from ...lab.demo import markup
 from ...lab.demo.views import ALTERNATIVES, View
 from .tagger import Tagged

@@ -16,10 +16,9 @@ from ...reports.common import SHOWN, chosen_line, close_run, figure_rows, result
 from ...training.decisions import store
 from ...training.hints import hint_of_one_tag
 from ...utils.files import whole_file
-from .decisions import fit_tags, predicted_tags
+from .decisions import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI, fit_tags, predicted_tags
 from .metrics import Tags, tag_metrics, tag_report
 from .page import tag_energies, tag_facts
-from .space import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI
 
 DECODED = {  # decoder -> how it decides
     INDEPENDENT: "each tag by itself",

@@ -29,6 +29,7 @@ from ...utils.messages import did_you_mean
 from ...utils.options import check_value
 from . import chains as crf
 from .chains import FREE, LOWEST, unique_viterbi
+from .decisions import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI, WITHIN_SCHEME
 from .task_losses import CRFLoss, TagCrossEntropy, TagTaskLoss
 
 # Soft span F1 of relaxed tag sequences: the score s(ŷ, y) of spans such as entities and arguments.
@@ -106,10 +107,6 @@ class SoftSpanF1:
 
 
 TAG_SCORES = ("accuracy", "span_f1")
-INDEPENDENT, CONSTRAINED = "independent", "constrained"
-VITERBI, CONSTRAINED_VITERBI = "viterbi", "constrained_viterbi"  # with a CRF
-UNIQUE_ROLES = "unique_roles"  # for semantic roles
-WITHIN_SCHEME = (CONSTRAINED, CONSTRAINED_VITERBI, UNIQUE_ROLES)
 
 
 class TagSequenceSpace(OutputSpace):

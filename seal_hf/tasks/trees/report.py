@@ -16,10 +16,9 @@ from ...reports.common import SHOWN, chosen_line, close_run, figure_rows, result
 from ...training.decisions import store
 from ...training.hints import hint_of_one_tag
 from ...utils.files import whole_file
-from ..tags.decisions import fit_tags
+from ..tags.decisions import INDEPENDENT, VITERBI, fit_tags
 from ..tags.metrics import Tags
 from ..tags.report import gold_tags, predict_tags
-from ..tags.space import INDEPENDENT, VITERBI
 from .metrics import label_report, tree_metrics
 from .page import tree_facts
 

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from ..tasks.labels.metrics import row_blocks
+from ..metrics import row_blocks
 from .decoders import empty_f1, expected_f1, expected_jaccard, largest_power, quadrature
 from .targets import COST, EXACT_MATCH, F1_EXAMPLE, JACCARD
 

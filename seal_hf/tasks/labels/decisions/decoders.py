@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from ..tasks.labels.metrics import (
+from ..metrics import (
     BLOCK,
     DEFAULT_GRID,
     best_threshold,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from ..tasks.labels.metrics import BLOCK
+from ..metrics import BLOCK
 from .closed_sets import label_scores
 from .decoders import clipped_logit, largest_power, quadrature
 

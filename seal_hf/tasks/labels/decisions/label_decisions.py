@@ -1,4 +1,4 @@
-"""Decisions of label sets."""
+"""Decisions of label sets, and their figures under several decoders."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logit
 
-from ..core.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
-from ..tasks.labels.metrics import (
+from ....core.decisions import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better
+from ....core.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
+from ....utils.messages import few
+from ....utils.options import check_value
+from ..hierarchical_metrics import HierarchicalCounts
+from ..metrics import (
     DEFAULT_GRID,
+    SetCounts,
     best_threshold,
+    check_entries,
     decided_and_gold,
     row_blocks,
     tune_threshold,
     with_known_labels,
 )
-from ..tasks.labels.metrics_by_batch import ThresholdScores
-from ..utils.messages import few
-from ..utils.options import check_value
-from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better
+from ..metrics_by_batch import ThresholdScores
 from .closed_sets import decode_closed_f1
 from .decoders import (
     before_calibration,
@@ -581,3 +584,47 @@ def _checked_costs(target: str, costs: ArrayLike | None, shape: tuple[int, ...])
             "at least 0, not both 0."
         )
     return found
+
+
+class DecidedCounts:
+    """Counts of the label sets that several decoders decide, and their figures.
+
+    Args:
+        decisions: fitted on validation.
+        names: the decoders; a threshold is one too.
+
+    Attributes:
+        sets: decoder -> counts of its sets.
+    """
+
+    def __init__(self, decisions: LabelDecisions, names: Iterable[str | float]):
+        self.decisions = decisions
+        self.sets: dict[Any, SetCounts] = {name: SetCounts() for name in names}
+        hierarchy = decisions.hierarchy
+        self._closed = {} if hierarchy is None else {name: HierarchicalCounts(hierarchy) for name in self.sets}
+
+    @classmethod
+    def of(
+        cls, decisions: LabelDecisions, names: Iterable[str | float], probabilities: np.ndarray, labels: np.ndarray
+    ) -> DecidedCounts:
+        """The counts of whole arrays (N, L), as for `multilabel_metrics`, copied by blocks of rows only."""
+        counts = cls(decisions, names)
+        for rows in row_blocks(probabilities):
+            p, gold = np.asarray(probabilities[rows], dtype=np.float64), labels[rows]
+            counts.add(p, gold > 0, check_entries(p, gold, rows.start))
+        return counts
+
+    def add(self, p: np.ndarray, gold: np.ndarray, known: np.ndarray) -> None:
+        """Count a block: probabilities, gold sets, and where a label is known, (n, L) each."""
+        decided = self.decisions.decide_by(p, self.sets)
+        SetCounts.add_all(self.sets.values(), decided.values(), gold, known)
+        for name, counts in self._closed.items():
+            counts.add(decided[name], gold, known)
+
+    def figures(self, name: str | float, empty_score: float = 1.0) -> dict[str, float]:
+        """The figures of a decoder; with a hierarchy, hierarchical figures too."""
+        return {**self.sets[name].figures(empty_score), **self.hierarchical(name)}
+
+    def hierarchical(self, name: str | float) -> dict[str, float]:
+        """The hierarchical figures of a decoder; empty without a hierarchy."""
+        return self._closed[name].figures() if name in self._closed else {}

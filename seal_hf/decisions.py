@@ -1,11 +1,13 @@
 """From probabilities to decisions, whichever model gives the probabilities. Everything here is on numpy arrays: nothing
-imports torch or transformers. base.py says how decisions are fitted and chosen."""
+imports torch or transformers. `core/decisions.py` says how decisions are fitted and chosen, and the `decisions` of each
+task have its decoders."""
 
 from typing import TYPE_CHECKING, Any
 
-from .base import FIXED, FOLDABLE, THRESHOLD, Decisions, as_threshold
-from .closed_sets import decode_closed_f1
-from .decoders import (
+from .core.decisions import FIXED, FOLDABLE, THRESHOLD, Decisions, as_threshold
+from .core.task import DECISIONS
+from .tasks.labels.decisions.closed_sets import decode_closed_f1
+from .tasks.labels.decisions.decoders import (
     constant_probabilities,
     decode_expected_f1,
     platt_scaling,
@@ -13,19 +15,19 @@ from .decoders import (
     thresholds_of_label_f1,
     tune_thresholds_per_label,
 )
-from .labels import CALIBRATED_CLOSED, CLOSED, NEVER_EMPTY, SEEN, SEEN_F1, LabelDecisions
-from .masks import ClassMaskDecisions, MaskDecisions
-from .tags import TagDecisions
+from .tasks.labels.decisions.label_decisions import (
+    CALIBRATED_CLOSED,
+    CLOSED,
+    NEVER_EMPTY,
+    SEEN,
+    SEEN_F1,
+    LabelDecisions,
+)
+from .tasks.masks.decisions import ClassMaskDecisions, MaskDecisions
+from .tasks.tags.decisions import TagDecisions
 
 if TYPE_CHECKING:
-    from .estimator import DecidingClassifier
-
-DECISIONS: dict[str, type[Decisions]] = {  # by the name of the output space
-    "multi_label": LabelDecisions,
-    "tag_sequence": TagDecisions,
-    "binary_mask": MaskDecisions,
-    "masks": ClassMaskDecisions,
-}
+    from .tasks.labels.decisions.estimator import DecidingClassifier
 
 __all__ = [
     "CALIBRATED_CLOSED",
@@ -57,7 +59,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """The estimator; scikit-learn is imported when it is first used."""
     if name == "DecidingClassifier":
-        from .estimator import DecidingClassifier
+        from .tasks.labels.decisions.estimator import DecidingClassifier
 
         return DecidingClassifier
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,11 +22,11 @@ from torch import Tensor
 
 from ...core.columns import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET
 from ...core.sequences import IGNORED
-from ...tasks.rewards.reward import Reward
-from .. import DataError, MultiLabelData, SegmentationData, TagSequenceData
-from ..common import IMAGE, PAIR, fixed_size_column
-from ..mask_reader import SegmentationSplit
-from .collators import TensorRows
+from ...data import DataError, MultiLabelData, SegmentationData, TagSequenceData
+from ...data.common import IMAGE, PAIR, fixed_size_column
+from ...data.mask_reader import SegmentationSplit
+from ...data.tensors.collators import TensorRows
+from .reward import Reward
 
 LABELLED_SHARE = 0.25  # of the rows of an epoch
 

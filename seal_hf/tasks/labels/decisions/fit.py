@@ -1,6 +1,6 @@
 """How the decisions of label sets are fitted to what a trainer predicts.
 
-`seal_hf/decisions/labels.py` has the decoders and how one is chosen.
+`label_decisions.py` has the decoders and how one is chosen.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 from transformers.utils import logging
 
-from ...core.arrays import first_output, sigmoid
-from ...core.hierarchy import hierarchy_of
-from ...data.tensors.collators import TensorRows
-from ...decisions import FIXED, FOLDABLE, NEVER_EMPTY, THRESHOLD, LabelDecisions
-from ...decisions.seen_sets import SeenSets
-from ...decisions.targets import F1_EXAMPLE
-from ...training.decisions import predicted
-from ...training.evaluation import are_too_many, give_by_batch
-from .metrics_by_batch import ThresholdScores
+from ....core.arrays import first_output, sigmoid
+from ....core.decisions import FIXED, FOLDABLE, THRESHOLD
+from ....core.hierarchy import hierarchy_of
+from ....data.tensors.collators import TensorRows
+from ....training.decisions import predicted
+from ....training.evaluation import are_too_many, give_by_batch
+from ..metrics_by_batch import ThresholdScores
+from .label_decisions import NEVER_EMPTY, LabelDecisions
+from .seen_sets import SeenSets
+from .targets import F1_EXAMPLE
 
 logger = logging.get_logger(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..tasks.labels.metrics import decided_and_gold, example_f1
-from .base import ratio_scores
+from ....core.decisions import ratio_scores
+from ..metrics import decided_and_gold, example_f1
 
 
 def _f1(decided: np.ndarray, gold: np.ndarray, known: np.ndarray, empty_score: float) -> np.ndarray:

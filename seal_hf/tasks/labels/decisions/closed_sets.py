@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.hierarchy import Hierarchy
-from ..tasks.labels.metrics import checked_blocks
+from ....core.hierarchy import Hierarchy
+from ..metrics import checked_blocks
 from .decoders import (
     blocks_by_cost,
     bounds_of_size,

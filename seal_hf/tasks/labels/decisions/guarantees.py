@@ -12,7 +12,7 @@ import math
 import numpy as np
 from scipy.special import betaincinv
 
-from ..tasks.labels.metrics import checked_blocks, mask_unknown
+from ..metrics import checked_blocks, mask_unknown
 
 PRECISION, RECALL = "precision", "recall"  # of each label
 MISSED, COVERED = "missed", "covered"  # of label sets

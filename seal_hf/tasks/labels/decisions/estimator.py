@@ -14,7 +14,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import type_of_target, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .labels import LabelDecisions
+from .label_decisions import LabelDecisions
 from .targets import F1_EXAMPLE
 
 
