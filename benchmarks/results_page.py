@@ -1,6 +1,6 @@
 """Writes the pages of results from the runs in recipes/results/; trains nothing.
 
-python benchmarks/results_page.py            # recipes/RESULTS.md, docs/results/*.md, tables in README and gains.md
+python benchmarks/results_page.py            # docs/results/, recipes/results/pages/, tables in README and gains.md
 python benchmarks/results_page.py --check    # only says whether they agree with the runs
 """
 
@@ -10,16 +10,28 @@ import re
 import sys
 from pathlib import Path
 
-from pages import comparisons, few_labels, gains, label_recipes, labels, structures, summary, text_screens, text_views
+from pages import (
+    archive,
+    comparisons,
+    few_labels,
+    gains,
+    label_recipes,
+    labels,
+    structures,
+    summary,
+    text_screens,
+    text_views,
+)
 from results_store import ROOT
 
-PAGES, README, GAINS = Path("docs", "results"), Path("README.md"), Path("docs", "concepts", "gains.md")
+PAGES, ARCHIVE = Path("docs", "results"), Path(archive.FOLDER)
+README, GAINS = Path("README.md"), Path("docs", "concepts", "gains.md")
 
 
 def pages() -> dict[Path, str]:
     """Every page that is generated, by its path in the project."""
-    found = {Path("recipes", "RESULTS.md"): summary.results_md()}
-    for module in (summary, labels, label_recipes, text_screens, text_views, structures, few_labels, comparisons):
+    found = {ARCHIVE / f"{name}.md": text for name, text in archive.all_pages().items()}
+    for module in (summary, labels, label_recipes, structures, few_labels, comparisons):
         found |= {PAGES / f"{name}.md": text for name, text in module.all_pages().items()}
     base = f"{PAGES.as_posix()}/"
     of_gains = {"questions": gains.questions(base), "gains": f"{gains.gains(base)}\n\n{gains.how_to_read()}"}
@@ -51,8 +63,8 @@ def with_tables(file: Path, root: Path = ROOT, **tables: str) -> str:
 
 
 def stale(found: dict[Path, str], root: Path = ROOT) -> list[Path]:
-    """Files that differ from these pages, and pages in the folder of results that are no longer made."""
-    there = {file.relative_to(root) for file in (root / PAGES).glob("*.md")}
+    """Files that differ from these pages, and pages in the folders of results that are no longer made."""
+    there = {file.relative_to(root) for folder in (PAGES, ARCHIVE) for file in (root / folder).glob("*.md")}
     changed = [path for path, text in found.items() if _read(root / path) != text]
     return sorted([*changed, *(there - found.keys())])
 

@@ -29,6 +29,7 @@ from seal_hf.data import digit_masks
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("[!_]*/*.md"))
 PAGES += ["docs/index.md", "README.md"]
+LONGEST = {"docs/results/": 900}  # words of a page
 ENCODERS = re.compile("sentence-transformers/all-MiniLM-L6-v2|distilbert-base-uncased")
 BLOCK = re.compile(r"(?:<!-- (file|not run): (.+?) -->\n+)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PROSE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)  # what is no prose
@@ -36,6 +37,16 @@ PROSE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)  # what 
 
 def text_of(page):
     return (ROOT / page).read_text(encoding="utf-8")
+
+
+def words_of(page):
+    """Words, and cells of tables; the lines of a table's frame do not count."""
+    return len(re.findall(r"[^\s|]+", re.sub(r"^\|[-|]+\|$", "", text_of(page), flags=re.MULTILINE)))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith(tuple(LONGEST))])
+def test_a_page_is_no_longer_than_its_reader_has_time_for(page):
+    assert words_of(page) <= next(limit for folder, limit in LONGEST.items() if page.startswith(folder))
 
 
 def blocks(page):

@@ -17,8 +17,6 @@ from seal_hf.tasks.labels.compare import COMPARED, DECODERS, METRIC
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = ("pages", "results_page", "results_store", "results_texts", "run_recipes", "defaults", "text_screen")
-NOT_SHOWN = {"bibtex_recipes"}  # the recipes of bibtex once more, as a comparison
-OF_ONE_SEED = {"bibtex_implicit_all", "delicious_implicit_neumann"}  # pairs of one seed, which say nothing
 
 
 @pytest.fixture
@@ -141,25 +139,12 @@ def test_equal_searches_compare_what_validation_chooses_with_the_best_on_test(co
     assert cells(text, "mean of 2")[-1] == "+2.50"
 
 
-def test_methods_stand_in_groups_best_first_with_published_figures_beside(compared, tables):
-    found = {"ce": [(0.5, 0.4)] * 2, "nce": [(0.6, 0.5)] * 2, "ranking": [(0.6, 0.6)] * 2, "static_nce": [(0.5, 0.1)]}
-    compared("bibtex", found)
-    text = tables.methods("bibtex", published=True, only="dynamic")
-    assert re.findall(r"^\| `(\w+)`", text, re.M) == ["ranking", "nce"]
-    row = ["2", *["50.00 ± 0.00"] * 3, "+10.00 [+10.00, +10.00]", "1.00", tables.FIGURES["nce"]["bibtex"]]
-    assert cells(text, "`nce`") == row
-    assert "difference to `ce`, one threshold" in text
-    assert re.findall(r"^\| `(\w+)`", tables.methods("bibtex", only="static"), re.M) == ["static_nce"]
-    assert tables.methods("bibtex", only="ablation") == ""
-    twice = tables.methods("bibtex", both=True)
-    assert cells(twice, "`nce`")[4:6] == ["+10.00 [+10.00, +10.00]"] * 2
+def test_a_comparison_that_was_chosen_at_one_half_is_tested_there(compared, page):
+    from pages import archive
 
-
-def test_a_comparison_that_was_chosen_at_one_half_is_tested_there(compared, tables):
     compared("cal500_half", {"ce": [(0.5, 0.4)] * 2, "nce": [(0.6, 0.5)] * 2}, metric="f1_example")
-    text = tables.methods("cal500_half", published=True)
-    assert "difference to `ce`, at 0.5" in text
-    assert cells(text, "`nce`")[-1] == tables.FIGURES["nce"]["cal500"]
+    assert archive.table_of("cal500_half")["decoder"] == "f1_example"
+    assert archive.kind_of("cal500_half") is None and archive.kind_of("cora_rules_50") == "rewards tagging"
 
 
 def test_one_method_everywhere_is_measured_by_cross_entropy_with_its_seeds(compared, tables):
@@ -194,25 +179,22 @@ def test_commands_say_methods_seeds_and_settings_of_the_runs(compared, tables):
     assert tables.searched("spo_fun_root").startswith("No method was searched")
 
 
-def test_comparisons_of_texts_have_a_summary_their_tables_and_their_commands(compared, page):
+def test_comparisons_of_texts_have_a_summary_and_their_commands(compared, runs):
     from pages import text_screens
 
-    assert text_screens.all_pages() == {}
-    runs = {"ce": [(0.5, 0.4), (0.5, 0.5)], "mutual": [(0.4, 0.5)] * 2, "nce": [(0.6, 0.6), (0.6, 0.6)]}
+    assert text_screens.in_short("frozen") == ""
+    found = {"ce": [(0.5, 0.4), (0.5, 0.5)], "mutual": [(0.4, 0.5)] * 2, "nce": [(0.6, 0.6), (0.6, 0.6)]}
     for data in ("xed_en", "hoc"):
-        compared(f"{data}_frozen", runs, budget=6)
-    compared("semeval2018_ec_frozen", {"ce": runs["ce"]}, budget=6)
-    text = text_screens.all_pages()["texts-frozen"]
-    _, tuned, calibrated = text.split("## Summary")
-    assert cells(tuned, "xed_en") == ["`ce` 45.00", "`nce` 60.00", "+15.00", "2 and 1"]
-    assert cells(tuned, "SEAL to baseline, by validation", "controls")[0].startswith("+15.00")
-    assert calibrated.startswith(", under the default decoder") and "`test_f1_example_calibrated`" in calibrated
-    assert text.count("\n| `nce` ") == 2 + 2 * 2  # in two tables, and two lines of each summary
-    assert text.count("Trials and epochs were chosen by") == 1
-    commands = [line for line in text.splitlines() if line.startswith("python")]
-    ends = ["--losses ce --seeds 1 2 --budget 6 --sets semeval2018_ec"]
-    ends.append("--losses ce mutual nce --seeds 1 2 --budget 6 --sets xed_en hoc")
-    assert [line.partition("size 64 ")[2] for line in commands] == ends
+        compared(f"{data}_frozen", found, budget=6)
+    compared("semeval2018_ec_frozen", {"ce": found["ce"]}, budget=6)
+    text = text_screens.in_short("frozen")  # hoc is a control, semeval2018_ec has no SEAL method
+    assert cells(text, "xed_en") == ["45.00 ± 7.07", "`ce` 45.00 ± 7.07", "`nce` 60.00 ± 0.00", "+15.00 ± 7.07"]
+    assert cells(text, "mean of the 1")[-1].startswith("+15.00") and "hoc" not in text
+    summary = text_screens.text_screen.summary(runs.STORE, "frozen", METRIC)
+    assert cells(summary, "SEAL to baseline, by validation", "controls")[0].startswith("+15.00")
+    command = text_screens.command("hoc_frozen").splitlines()[1]
+    assert command.partition("size 64 ")[2] == "--losses ce mutual nce --seeds 1 2 --budget 6 --sets hoc"
+    assert text_screens.command("bibtex_held") == ""
 
 
 def test_recipes_are_compared_with_each_baseline_seed_by_seed(recipes, page):
@@ -342,16 +324,20 @@ def test_prose_is_filled_by_paragraph_and_by_item(page):
 # Of the runs in the repository. That the pages' figures are theirs, `results_page.py --check` says in CI.
 
 
-def written():
-    return {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "docs" / "results").glob("*.md")}
+ARCHIVE = ROOT / "recipes" / "results" / "pages"
 
 
-def test_the_pages_have_all_raw_runs_and_their_commands(runs, page):
-    text = "\n".join(written().values())
-    shown = lambda name: re.search(rf"runs/compare/{name}\s|\n## {name}\n", text)  # noqa: E731
-    assert {name for name in runs.STORE.comparisons() if not shown(name)} == NOT_SHOWN
+def written(folder=ROOT / "docs" / "results"):
+    return {file.stem: file.read_text(encoding="utf-8") for file in folder.glob("*.md")}
+
+
+def test_the_archive_has_all_raw_runs_and_their_commands(runs, page):
     from pages import recipe_tables
 
+    pages = written(ARCHIVE)
+    assert pages.keys() - {"README"} >= {*runs.STORE.comparisons().values()}
+    assert [name for name, data in runs.STORE.comparisons().items() if f"\n## {name}\n" not in pages[data]] == []
+    text = "\n".join(pages.values())
     hidden = []
     for name, found in runs.STORE.recipes().items():
         recipe, seeds = recipe_tables.recipe_of(name), " ".join(str(run["seed"]) for run in found)
@@ -359,7 +345,7 @@ def test_the_pages_have_all_raw_runs_and_their_commands(runs, page):
         lines = [line for line in text.splitlines() if f"{recipe.parent.name}/{recipe.name} " in line]
         if not any(f"{line} ".count(f"{end} ".replace("  ", " ")) for line in lines):
             hidden.append(name)
-    assert set(hidden) == OF_ONE_SEED
+    assert hidden == []
 
 
 def test_the_commands_of_recipes_are_those_of_the_runs_on_file(page, monkeypatch, capsys):
@@ -371,7 +357,9 @@ def test_the_commands_of_recipes_are_those_of_the_runs_on_file(page, monkeypatch
     monkeypatch.setattr(run_recipes, "table", str)
     monkeypatch.chdir(ROOT)
     commands = {
-        line for text in written().values() for line in re.findall(r"^python (benchmarks/run_rec.*)$", text, re.M)
+        line
+        for text in written(ARCHIVE).values()
+        for line in re.findall(r"^python (benchmarks/run_rec.*)$", text, re.M)
     }
     for command in commands:
         monkeypatch.setattr(sys, "argv", command.split())
@@ -379,24 +367,16 @@ def test_the_commands_of_recipes_are_those_of_the_runs_on_file(page, monkeypatch
     assert len(commands) > 30 and "which are not trained again" in capsys.readouterr().out
 
 
-def test_the_summary_and_the_table_are_short(page):
-    assert len((ROOT / "recipes" / "RESULTS.md").read_text(encoding="utf-8").splitlines()) <= 150
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = re.search(r"(?s)<!-- gains -->\n(.*?)<!-- /gains -->", readme)[1]
-    assert 2 < len(re.findall(r"^\|", table, re.M)) <= 2 + 8
-
-
-def test_pages_lead_somewhere_and_say_how_to_read_them():
+def test_pages_lead_somewhere():
     found = written()
     for name, text in found.items():
         assert text.startswith("# ") and text.count("\n# ") == 0, name
         assert all(link in found for link in re.findall(r"\]\(([\w-]+)\.md\)", text)), name
-        assert re.search(r"```bash|\{toctree\}|labels\.md", text), name
-    summary = (ROOT / "recipes" / "RESULTS.md").read_text(encoding="utf-8")
-    links = re.findall(r"\]\(\.\./docs/results/([\w-]+)\.md\)", summary)
-    assert len(links) > 10 and summary.count("](") == len(links) and {*links} <= found.keys()
+        assert "recipes/results/pages/README.md" in text, name
     contents = re.search(r"(?s)```\{toctree\}\n(.*?)```", found["index"])[1].split()
     assert {*contents} >= found.keys() - {"index"}
+    archive = written(ARCHIVE)
+    assert {*re.findall(r"\]\(([\w-]+)\.md\)", archive["README"])} == archive.keys() - {"README"}
 
 
 def test_figures_in_sentences_are_computed():
@@ -408,7 +388,7 @@ def test_figures_in_sentences_are_computed():
 
 
 def test_what_the_summary_says_holds_of_the_runs(runs, page):
-    from pages import label_recipes, label_tables, structures, summary
+    from pages import few_labels, label_recipes, label_tables, structures, summary
 
     mean = lambda name, key: statistics.mean(run[key] for run in runs.of_recipe(name).values())  # noqa: E731
     sets = label_tables.SETS
@@ -427,7 +407,7 @@ def test_what_the_summary_says_holds_of_the_runs(runs, page):
     half = [statistics.mean(run[runs.AT_HALF] for run in runs.of_method("cal500_half", each).values())
             for each in ("asymmetric", "nce", "ce")]  # fmt: skip
     assert half == sorted(half, reverse=True) and half[0] > half[1] + 0.05
-    roles = {loss: mean(f"srl_ewt_{loss}", f"test_f1{runs.SCHEME}") for loss in summary.ROLES}
+    roles = {loss: mean(f"srl_ewt_{loss}", f"test_f1{runs.SCHEME}") for loss in structures.ROLES}
     assert min(roles["crf"], roles["crf_nce"]) > 0.03 + max(roles[loss] for loss in ("ce", "nce", "unique_roles"))
     sets = [f"{data}_finetuned" for data in ("semeval2018_ec", "xed_en", "brighter_eng")]
     found = [{method: runs.of_method(name, method) for method in ("ce", "zlpr")} for name in sets]
@@ -439,11 +419,11 @@ def test_what_the_summary_says_holds_of_the_runs(runs, page):
     zlpr = [statistics.mean(runs.gain(each["zlpr"], each["ce"], key).mean for each in found)
             for key in (runs.TUNED, runs.CALIBRATED)]  # fmt: skip
     assert 0.4 < zlpr[0] < 0.6 and 0.15 < zlpr[1] < 0.35
-    masks = {loss: mean(f"weizmann_{loss}_bf16", "test_mean_iou") for loss in summary.MASKS}
+    masks = {loss: mean(f"weizmann_{loss}_bf16", "test_mean_iou") for loss in structures.MASKS}
     assert max(masks, key=masks.get) == "soft_iou" and masks["nce"] < masks["ce"] < masks["ranking_field"]
     others = [name for name in runs.STORE.recipes() if name.startswith("weizmann") and "dvn" not in name]
     assert mean("weizmann_dvn", "test_mean_iou") < min(mean(name, "test_mean_iou") for name in others)
-    rules = [mean(f"cora_few_contrastive_divergence{end}", "test_accuracy") for end in structures.TAGGED.values()]
+    rules = [mean(f"cora_few_contrastive_divergence{end}", "test_accuracy") for end in few_labels.TAGGED.values()]
     assert all(value > 0.87 for value in rules)
     assert all(gain.mean < 0.3 for gain in structures.implicit_gains())
 

@@ -1,20 +1,21 @@
-"""The page of trees, and sections of the page of masks: comparisons that one command runs again."""
+"""Comparisons that one command runs again, and the page of trees."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seal_hf.lab.compare.kinds import Kind
 from seal_hf.lab.compare.known import KINDS
-from seal_hf.lab.compare.table import comparison, legend, markdown
+from seal_hf.lab.compare.methods import CONSTANT
+from seal_hf.lab.compare.table import comparison, difference, legend, p_value, percent
 from seal_hf.tasks.masks.compare import CLASS_FIGURES
 from seal_hf.tasks.rewards.compare import REWARDED
 
 from . import runs
-from .markdown import bash, page, prose, section
+from .markdown import archived, page, prose, section, table
 from .published import beside
 
 
@@ -44,21 +45,22 @@ class Compared(NamedTuple):
             words = [*words[:start], *values, *words[end:]]
         return " ".join(words)
 
-    def blocks(self, decoder: str | None = None, with_legend: bool = True) -> tuple[str, ...]:
-        """Its table, the legend and the command."""
-        found = self.table(decoder)
-        shown = (legend(found),) if with_legend else ()
-        return markdown(found, with_legend=False).strip(), *shown, bash(self.command())
+    def brief(self) -> str:
+        """The methods, best first: the figure that chose, and the difference to the best baseline in it."""
+        found = self.table()
+        key, best = found["decoder"], found["best_baseline"]
+        rows = []
+        for name, row in sorted(found["methods"].items(), key=lambda item: -item[1][key][0]):
+            if name == CONSTANT:
+                continue
+            tested = [difference(row), p_value(row["p_seeds"])] if "difference" in row else ["-", "-"]
+            rows.append([f"`{name}` {row['about']}", str(len(row["seeds"])), percent(*row[key]), *tested])
+        return table(["method", "seeds", found["words"], f"difference to `{best}`", "p, seeds"], rows)
 
 
 def legend_of_all(compared: Mapping[str, Any]) -> str:
     """The legend of several tables like this one, each with a best baseline of its own."""
     return legend({**compared, "best_baseline": "named in that column's head"})
-
-
-def how_to_read(compared: Iterable[Compared]) -> str:
-    """A section with the legends of several tables, those of one kind once."""
-    return section("How to read these tables", *dict.fromkeys(legend_of_all(each.table()) for each in compared))
 
 
 @cache
@@ -92,54 +94,27 @@ def _table(compared: Compared, decoder: str | None) -> dict[str, Any]:
     return comparison(stored.all(), figures, kind.methods, decoder or metric, metric, reference)
 
 
-SHARED = """
-    The runs shared one GPU, so the table has no seconds."""
-
-
-def weizmann() -> str:
-    return section(
-        "The same losses in one comparison",
-        prose("""
-            No bfloat16, and every method with its first settings. Every epoch is evaluated, and ten epochs without gain
-            end a run; the recipes above wait for 40. The figures here are therefore lower, and only differences within
-            this table count. No energy reaches soft IoU: not in IoU, and not in the IoU near outlines."""),
-        prose(SHARED),
-        *WEIZMANN.blocks("mean_iou"),
-    )
-
-
-def camvid() -> str:
-    return section(
-        "Street scenes of eleven classes",
-        prose("""
-            CamVid at 240 x 180 pixels, 367 / 101 / 233 images. The FCN trains on crops of 96 x 96 and predicts whole
-            images. Every method has its first settings, and at most 80 epochs, which most runs need. No energy gains in
-            IoU over Dice or soft IoU. The seeds of a method differ more than most methods do. The test images are
-            frames of two videos, so intervals over rows are too narrow."""),
-        prose(SHARED),
-        *CAMVID.blocks("mean_iou"),
-        prose("""
-            A SegFormer of half a million random weights, which `benchmarks/small_segformer.py` writes, with
-            cross-entropy and with the best loss above (1 seed):"""),
-        *SEGFORMER.blocks("mean_iou"),
-    )
-
-
 def trees() -> str:
     return page(
         "Constituency trees",
         prose("""
-            This table compares losses for [parsing as tagging](../how-to/parsing.md). The data are the sample of the
-            Penn Treebank that NLTK has: 199 files with 3,914 trees, split 80 / 10 / 10 by the numbers of the files. A
-            word has one tag, of a relative level and a label; the CRF has transitions between the 32 levels. The
-            task-net is a BiLSTM over words and characters without pretrained vectors. All runs have 15 epochs, and none
-            ended earlier.
+            Losses for [parsing as tagging](../how-to/parsing.md). The data are the sample of the Penn Treebank in
+            NLTK: 199 files with 3,914 trees, split 80 / 10 / 10 by the numbers of the files. A word has one tag, of a
+            relative level and a label; the CRF has transitions between the 32 levels. The task-net is a BiLSTM over
+            words and characters without pretrained vectors. All runs have 15 epochs, and none ended earlier.
 
-            No energy gains over a CRF. NCE stands between cross-entropy and the CRF, and InfNet+ is where cross-entropy
-            is."""),
-        prose(SHARED),
-        section("Results", *PARSING.blocks("f1")),
+            **In short.** No energy gains over a CRF. NCE stands between cross-entropy and the CRF, and InfNet+ is where
+            cross-entropy is."""),
+        section(
+            "Results",
+            prose("""
+                Test F1 of labelled brackets in percent, without punctuation and root, as evalb counts them; mean ±
+                standard deviation over seeds. A difference has a 95 % interval over test rows, and p is that of a
+                paired t-test over seeds."""),
+            PARSING.brief(),
+        ),
         section("Published", beside("parsing")),
+        archived("ptb_nltk"),
     )
 
 

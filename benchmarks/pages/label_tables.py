@@ -11,7 +11,7 @@ from results_store import ROOT, Stored
 from seal_hf.cli.recipes import read_recipe
 from seal_hf.lab.compare.methods import ABLATION, BASELINE, ENERGY, SEAL
 from seal_hf.lab.compare.table import best_on_validation, difference, percent
-from seal_hf.tasks.labels.compare import COMPARED, DECODERS, METHODS, METRIC
+from seal_hf.tasks.labels.compare import METHODS, METRIC
 
 from . import runs
 from .markdown import bash, table
@@ -24,7 +24,6 @@ VARIANTS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun"}
 BESIDE = ("nce", "nce_balanced", "nce_balanced_cheap", "nce_balanced_local")  # a tuned model, in the tables' order
 SEARCHES = {"": "one seed", "_long": "one seed", "_finals": "three seeds", "_thirty": "three seeds"}
 LEAST_SETS = 4  # with runs of a method that is judged over data sets
-NAMES = DECODERS | {METRIC: "one threshold", "f1_example_per_label": "a threshold per label"}
 GROUPS = {
     BASELINE: "Without a loss-net",
     "dynamic": "A loss-net trained beside the task-net",
@@ -42,25 +41,16 @@ def group_of(method: str) -> str:
     return ("static" if method.startswith("static_") else "dynamic") if group == SEAL else group
 
 
-def data_sets() -> str:
+def decided() -> str:
+    """Tuned cross-entropy under three decisions, beside published figures."""
     rows = []
-    for name in SETS:
-        identity = runs.stored(f"{name}_held").identity()
-        sizes = " / ".join(str(identity[split]) for split in ("train", "validation", "test"))
-        rows.append([f"[{name}](labels-{name}.md)", sizes, str(identity["labels"])])
-    return table(["data", "train / validation / test rows", "labels"], rows)
-
-
-def decoders() -> str:
-    """Tuned cross-entropy under each decoder."""
-    rows, of_all = [], {name: runs.of_method(f"{name}_held", "ce") for name in SETS}
-    known = [
-        key for key in DECODERS if any(f"test_{key}" in run for found in of_all.values() for run in found.values())
-    ]
-    for name, found in of_all.items():
-        best = runs.gain(found, found, runs.CALIBRATED, runs.AT_HALF)
-        rows.append([name, str(len(found)), *(runs.figure(found, f"test_{key}") for key in known), str(best)])
-    return table(["data", "seeds", *(NAMES[key] for key in known), "calibrated less 0.5"], rows)
+    for name in (*SETS, *VARIANTS):
+        plain = runs.compared(f"{name}_held" if name in SETS else name)["methods"]["ce"]
+        figures = [percent(*plain[key]) for key in ("f1_example", METRIC, "f1_example_calibrated")]
+        published = [FIGURES[method].get(name, "-") for method in ("ce", "nce")]
+        rows.append([name, str(len(plain["seeds"])), *figures, *published])
+    head = ["data", "seeds", "at 0.5", "one threshold", "calibrated", "published: cross-entropy", "NCE"]
+    return table(head, rows)
 
 
 def chosen_beside(name: str) -> str:
@@ -76,14 +66,15 @@ def beside_gain(name: str, method: str, key: str = runs.TUNED) -> runs.Gain:
     return found
 
 
-def beside(names: Sequence[str] = SETS) -> str:
-    """What each method adds to a tuned cross-entropy; in bold what validation chooses."""
+def beside(names: Sequence[str] = SETS, chosen: bool = False) -> str:
+    """What each method adds to a tuned cross-entropy; in bold what validation chooses. `chosen`: only those rows."""
     rows = []
     for name in names:
         methods = runs.compared(f"{name}_held")["methods"]
-        for method in (method for method in BESIDE if method in methods):
+        best = chosen_beside(name)
+        for method in (method for method in BESIDE if method in methods and (method == best or not chosen)):
             gains = [beside_gain(name, method, key) for key in (runs.TUNED, runs.CALIBRATED)]
-            shown = f"**`{method}`**" if method == chosen_beside(name) else f"`{method}`"
+            shown = f"**`{method}`**" if method == best and not chosen else f"`{method}`"
             cells = [cell for gain in gains for cell in runs.gain_cells(gain)]
             rows.append([name, shown, *cells, f"{methods[method]['seconds']:.2f}"])
     if len(names) > 1:
@@ -98,10 +89,10 @@ def mean_beside(names: Sequence[str] = SETS, key: str = runs.TUNED) -> float:
     return mean(beside_gain(name, chosen_beside(name), key).mean for name in names)
 
 
-def equal_search(decoder: str) -> str:
+def equal_search(decoder: str = METRIC) -> str:
     """The best baseline and the best loss-net on validation of each data set, after the same search."""
     rows = []
-    for name, comparison in [*SEARCHED.items(), *((variant, variant) for variant in VARIANTS)]:
+    for name, comparison in SEARCHED.items():
         found = runs.compared(comparison, decoder)
         cells = []
         for group in (BASELINE, SEAL):
@@ -134,32 +125,6 @@ def searches() -> str:
             if identity["budget"]:
                 rows.append([name, str(identity["budget"]), SEARCHES[end], *found, f"`{comparison}`"])
     return table(["data", "trials", "chosen by", "`ce`", "`nce`", "`nce_balanced`", "comparison"], rows)
-
-
-def methods(comparison: str, published: bool = False, only: str | None = None, both: bool = False) -> str:
-    """The methods of a comparison, or of a group, best first under what they were chosen by."""
-    metric = runs.stored(comparison).identity().get("metric", METRIC)
-    decoders = [*COMPARED] if both else [metric]
-    found = [runs.compared(comparison, decoder) for decoder in decoders]
-    rows = []
-    for method, row in sorted(found[0]["methods"].items(), key=lambda item: -item[1][metric][0]):
-        if only is not None and group_of(method) != only:
-            continue
-        cells = [f"`{method}`", str(len(row["seeds"]))]
-        cells += [percent(*row[key]) for key in ("f1_example", METRIC, "f1_example_calibrated")]
-        cells += [difference(each["methods"][method]) for each in found]
-        cells.append("-" if row["seconds"] != row["seconds"] else f"{row['seconds']:.2f}")
-        cells += [_published(method, comparison)] if published else []
-        rows.append(cells)
-    head = ["method", "seeds", "at 0.5", "one threshold", "calibrated"]
-    head += [f"difference to `{each['best_baseline']}`, {NAMES[each['decoder']]}" for each in found]
-    head += ["seconds per epoch", *(["published, at 0.5"] if published else [])]
-    return table(head, rows) if rows else ""
-
-
-def _published(method: str, comparison: str) -> str:
-    figures = FIGURES.get(method, {})
-    return figures.get(comparison.removesuffix("_half"), "-")
 
 
 def for_all() -> dict[str, str]:

@@ -39,5 +39,14 @@ def section(title: str, *blocks: str) -> str:
     return "\n\n".join([f"## {title}", *filter(None, blocks)])
 
 
+def archived(*data_sets: str) -> str:
+    """The last section of a page: where all runs and their commands are."""
+    names = ", ".join(data_sets)
+    where = (
+        "The [archive](../../recipes/results/pages/README.md) has a page per data set with every run and its command"
+    )
+    return section("All runs, and their commands", prose(f"{where}. Those of this page: {names}."))
+
+
 def page(title: str, *blocks: str) -> str:
     return "\n\n".join([f"# {title}", *filter(None, blocks), WRITTEN]) + "\n"

@@ -1,118 +1,24 @@
-"""The summary of all results, beside published figures, and what was learned."""
+"""The start page of the results: what each addition gives, and what was learned."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from seal_hf.lab.compare.methods import SEAL
-from seal_hf.lab.compare.table import best_on_validation, percent
-from seal_hf.tasks.labels.compare import METHODS
-
-from . import label_tables, runs, text_screens, text_views
+from . import label_tables, runs
 from .gains import below, gains
 from .label_tables import beside_gain
-from .markdown import page, prose, section, table
-from .published import FIGURES, value
-from .structures import TAGGED, implicit_gains
+from .markdown import page, prose, section
+from .structures import implicit_gains
 
-CONTENTS = ["labels", "labels-methods", *(f"labels-{name}" for name in label_tables.SETS)]
-CONTENTS += ["labels-recipes", "labels-text", *text_screens.names(), *text_views.names(), "defaults"]
-CONTENTS += ["tags", "trees", "roles", "masks", "few-labels", "implicit-gradients"]
-TAGS = {  # row -> recipes' stem, key of the figure
-    "Twitter POS, accuracy": ("twitter_pos", "test_accuracy"),
-    "WNUT-17, span F1": ("wnut17", "test_f1"),
-    "Cora, span F1": ("cora", "test_f1"),
+PAGES = {
+    "labels": "what the decision gives, what a loss-net adds, whether it comes from dependencies",
+    "texts": "fine-tuned encoders, rates, what a second net reads",
+    "defaults": "what no flag but the data gives, beside cross-entropy and a logistic regression",
+    "tags": "a CRF, energies beside it, every loss with every energy",
+    "roles": "a CRF, energies, and the constraint of unique roles",
+    "trees": "parsing as tagging",
+    "masks": "two classes and eleven",
+    "few-labels": "rules for the rows without labels",
+    "implicit-gradients": "hypergradients",
 }
-ROLES = {  # end of the recipe's name -> loss, row of the published figures
-    "ce": ("cross-entropy", ""),
-    "crf": ("CRF", "BERT-CRF"),
-    "unique_roles": ("constraint of unique roles", "structured tuning"),
-    "nce": ("NCE", "SEAL-dynamic, NCE"),
-    "crf_nce": ("NCE beside a CRF", ""),
-}
-MASKS = {
-    "ce": ("cross-entropy", "FCN"),
-    "regression": ("regression", "SEAL-dynamic, regression"),
-    "nce": ("NCE of independent pixels", "SEAL-dynamic, NCE"),
-    "ranking_field": ("ranking of smooth samples", ""),
-    "ranking_inputs": ("ranking of masks at noisy images", ""),
-    "soft_iou": ("soft IoU, no loss-net", ""),
-}
-IMPLICIT = {  # row of the published figures -> recipe, key of the figure
-    "bibtex": ("bibtex_implicit", runs.TUNED),
-    "delicious": ("delicious_implicit", runs.TUNED),
-    "Twitter POS": ("twitter_pos_implicit", "test_accuracy"),
-    "Weizmann": ("weizmann_implicit_bf16", "test_mean_iou"),
-}
-
-
-def label_sets() -> str:
-    """Tuned cross-entropy and the loss-net that validation chooses, beside published figures."""
-    rows = []
-    for name in (*label_tables.SETS, *label_tables.VARIANTS):
-        comparison = f"{name}_held" if name in label_tables.SETS else name
-        found = runs.compared(comparison)
-        chosen = best_on_validation(found)
-        plain = _figures(found["methods"]["ce"])
-        ours = _figures(found["methods"][chosen])[1:] if METHODS[chosen or "ce"].group == SEAL else ["-", "-"]
-        published = [FIGURES[method].get(name, "-") for method in ("ce", "nce")]
-        rows.append([name, str(len(found["methods"]["ce"]["seeds"])), *plain, *ours, *published])
-    head = ["data", "seeds", "cross-entropy at 0.5", "one threshold", "calibrated", "loss-net, one threshold"]
-    return table([*head, "calibrated", "published at 0.5: cross-entropy", "NCE"], rows)
-
-
-def _figures(row: Mapping[str, tuple[float, float]]) -> list[str]:
-    return [percent(*row[key]) for key in ("f1_example", "f1_example_tuned", "f1_example_calibrated")]
-
-
-def tags() -> str:
-    rows = []
-    for title, (stem, key) in TAGS.items():
-        found = [runs.of_recipe(f"{stem}_{loss}") for loss in ("ce", "crf", "infnet_plus", "nce")]
-        rows.append([title, str(len(found[0])), *(runs.figure(each, key) for each in found)])
-    published = [value("tagging", "BiLSTM"), "-", value("tagging", "InfNet+, stacked"), "-"]
-    rows.append(["Twitter POS, published with other word vectors", "-", *published])
-    return table(["data", "seeds", "cross-entropy", "CRF", "InfNet+", "NCE"], rows)
-
-
-def roles() -> str:
-    rows = []
-    for loss, (name, published) in ROLES.items():
-        found = runs.of_recipe(f"srl_ewt_{loss}")
-        figures = [runs.figure(found, f"{key}{runs.SCHEME}") for key in ("test_f1", "test_core_role_violations")]
-        rows.append([name, *figures, value("srl", published) if published else "-"])
-    return table(["loss", "F1", "repeated roles", "published F1, on another corpus"], rows)
-
-
-def masks() -> str:
-    rows = []
-    for loss, (name, published) in MASKS.items():
-        found, plain = runs.of_recipe(f"weizmann_{loss}_bf16"), runs.of_recipe("weizmann_ce_bf16")
-        gain = runs.gain(found, plain, "test_mean_iou") if loss != "ce" else None
-        figures = [str(len(found)), runs.figure(found, "test_mean_iou"), *runs.gain_cells(gain)]
-        rows.append([name, *figures, value("segmentation", published) if published else "-"])
-    return table(["loss", "seeds", "IoU", "difference", "seeds ahead", "published"], rows)
-
-
-def few_labels() -> str:
-    rows = []
-    for column, (count, suffix) in enumerate(TAGGED.items(), 1):
-        found = [runs.of_recipe(f"cora_few_{loss}{suffix}") for loss in ("ce", "contrastive_divergence")]
-        gain = runs.gain(found[1], found[0], "test_accuracy")
-        figures = [runs.figure(each, "test_accuracy") for each in found]
-        rows.append([count, *figures, *runs.gain_cells(gain), value("rewards", "implicit gradients", column)])
-    head = ["tagged references", "cross-entropy", "with rules", "difference", "seeds ahead", "published, other rules"]
-    return table(head, rows)
-
-
-def implicit_gradients() -> str:
-    rows = []
-    for data, (name, key) in IMPLICIT.items():
-        found = [runs.of_recipe(each) for each in (name.replace("implicit", "contrastive_divergence"), name)]
-        gain = runs.gain(found[1], found[0], key)
-        figures = [runs.figure(each, key) for each in found]
-        rows.append([data, *figures, *runs.gain_cells(gain), value("implicit", data, 3)])
-    return table(["data", "without", "with", "difference", "seeds ahead", "published, with"], rows)
 
 
 def learned() -> str:
@@ -174,67 +80,32 @@ def _figure(comparison: str, method: str, key: str) -> str:
     return runs.figure(runs.of_method(comparison, method), key)
 
 
-def introduction() -> str:
-    return prose("""
-        Losses are compared with cross-entropy, decided in the same way. *At 0.5* is how a plain Trainer decides. All
-        figures are those of the test set in percent, mean ± standard deviation over seeds. A difference is paired by
-        seed, in points, and *seeds ahead* counts the seeds with a gain. The folds of the data are our own, so published
-        figures stand beside ours and are no test of them.
+def index() -> str:
+    listed = "\n".join(f"- [{name}]({name}.md): {what}" for name, what in PAGES.items())
+    contents = "\n".join(["```{toctree}", ":hidden:", "", *PAGES, "```"])
+    return page(
+        "Results",
+        prose("""
+            Losses are compared with cross-entropy, decided in the same way. *At 0.5* is how a plain Trainer decides.
+            Figures are those of the test set in percent, mean ± standard deviation over seeds; a difference is paired
+            by seed, in points. The folds of the data are our own, so published figures stand beside ours and are no
+            test of them.
 
-        The task-net is your model. The loss-net is a second network that scores whole outputs in training; this score
-        is the energy, and λ1 is its weight in the task-net's loss.
-
-        Each page that is linked here has full tables, how to read them, and the commands that run their rows again.
-        The raw runs are in `recipes/results/`; `benchmarks/README.md` says how to add seeds.""")
-
-
-def body(base: str) -> list[str]:
-    """The blocks of the summary; links to the pages begin with `base`."""
-    link = lambda name, title: f"[{title}]({base}{name}.md)"  # noqa: E731
-    return [
-        section("What each addition gives", gains(base), below()),
+            The task-net is your model. The loss-net is a second network that scores whole outputs in training; this
+            score is the energy, and λ1 is its weight in the task-net's loss."""),
+        section("What each addition gives", gains(), below()),
         section("What was learned", learned()),
+        section("A page per task", listed, contents),
         section(
-            "Label sets",
-            prose(f"""
-                Example F1 of a tuned cross-entropy, and of the loss-net that validation chooses beside it ("-": it
-                chooses none). Published figures are those of Lee et al. 2022 on their own folds, at 0.5.
-                `genbase_id` and `spo_fun_root` have the inputs and labels of the papers. More in
-                {link("labels", "Label sets")}, {link("labels-recipes", "Recipes")}, {link("labels-text", "Texts")} and
-                {link("defaults", "Defaults")}."""),
-            label_sets(),
+            "All runs",
+            prose("""
+                Every run on file, with the command that makes it again, is in an
+                [archive](../../recipes/results/pages/README.md) with a page per data set. The raw runs are in
+                `recipes/results/`; `benchmarks/README.md` says how to add seeds."""),
         ),
-        section(
-            "Tags",
-            "Fixed recipes, whose BiLSTM reads no characters. Searched methods are in "
-            f"{link('tags', 'Tag sequences')}.",
-            tags(),
-        ),
-        section("Semantic roles", f"English Web Treebank, MiniLM. More in {link('roles', 'Semantic roles')}.", roles()),
-        section("Masks", f"Weizmann's horses, half precision, IoU at 0.5. More in {link('masks', 'Masks')}.", masks()),
-        section(
-            "Few labels, with rules",
-            "Accuracy on Cora's citation fields. These rules were written with statistics of all 500 references in "
-            "view, so the figures are optimistic. Rules without such a view, and more data, are in "
-            f"{link('few-labels', 'Few labels')}.",
-            few_labels(),
-        ),
-        section(
-            "Implicit gradients",
-            "The same runs without and with them, where figures are published. More in "
-            f"{link('implicit-gradients', 'Implicit gradients')}.",
-            implicit_gradients(),
-        ),
-    ]
+    )
 
 
 def all_pages() -> dict[str, str]:
     """The start of the pages."""
-    contents = "\n".join(["```{toctree}", ":maxdepth: 1", "", *CONTENTS, "```"])
-    return {"index": page("Results", introduction(), *body(""), section("All pages", contents))}
-
-
-def results_md() -> str:
-    """recipes/RESULTS.md"""
-    link = "The pages with all tables begin at [docs/results](../docs/results/index.md)."
-    return page("Results", introduction(), link, *body("../docs/results/"))
+    return {"index": index()}
