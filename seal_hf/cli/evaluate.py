@@ -6,12 +6,18 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..utils.files import whole_file
 from ..utils.messages import printable
 from .outputs import open_kind
 from .outputs.flags import Flags, add_common, add_evaluate
+from .outputs.processes import Processes
 from .predict import check_format, check_new
+
+if TYPE_CHECKING:
+    from ..data.inputs.base import Reader
+    from .outputs.base import OutputKind
 
 DESCRIPTION = "Measure the decisions of a saved task-net on all rows of a labelled input. Nothing is tuned on them."
 
@@ -28,11 +34,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = evaluate_flags()
     options = flags.parsed(argv)
     output = None if options.output is None else Path(options.output)
-    check_new(output, options.overwrite, options.input)
-    if output is not None:
-        check_format(output, (".json",))
-    kind = open_kind(flags, options)
-    reader = kind.open_input(gold=True)
+
+    def opened() -> tuple[OutputKind, Reader]:
+        check_new(output, options.overwrite, options.input)
+        if output is not None:
+            check_format(output, (".json",))
+        kind = open_kind(flags, options)
+        return kind, kind.open_input(gold=True)
+
+    kind, reader = Processes().first_alone(opened)
     evaluation = kind.evaluate(reader)
     if output is not None:  # first: the reader of what is printed may go away
         with whole_file(output) as unfinished:

@@ -8,14 +8,22 @@ the output gives its format.
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..utils.faults import writing
+from ..utils.faults import AGAIN, writing
 from ..utils.files import check_writable
-from ..utils.messages import one_line, printable
+from ..utils.messages import one_line
 from .outputs import open_kind
 from .outputs.flags import Flags, add_common, add_predict
+from .outputs.processes import Processes
+from .programs import check_one_process, is_first_process
+
+if TYPE_CHECKING:
+    from ..data.inputs.base import Reader
+    from .outputs.base import OutputKind
 
 CELLS = (".csv", ".tsv")  # what a spreadsheet opens
 DESCRIPTION = "Predict label sets, tags or masks with a saved task-net. The rows need no labels."
@@ -33,26 +41,49 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = predict_flags()
     options = flags.parsed(argv)
     output = None if options.output is None else Path(options.output)
+    processes = Processes()
+    kind, reader = processes.first_alone(lambda: _opened(flags, options, output))
+    from .outputs.base import with_progress
+    from .outputs.parts import parts_of, record_of
+
+    def tell(line: str) -> None:
+        print(one_line(f"{flags.prog}: {line}"), file=sys.stderr)
+
+    if output is None:
+        with writing("the standard output"), kind.writer(None) as writer:
+            for chunk in with_progress(reader, kind.rows_per_chunk):
+                writer.write(kind.predict(chunk))
+        notes = list(reader.notes)
+    else:
+        record, rows = record_of(options, kind.rows_per_chunk), 0
+        with writing(output, AGAIN), parts_of(output, kind.writer, record, processes, tell) as parts:
+            number = -1
+            for number, chunk in enumerate(with_progress(reader, kind.rows_per_chunk)):
+                kind.first_rows = kind.first_rows or chunk.rows
+                rows += len(chunk.rows)
+                if number % processes.count == processes.rank and number not in parts:
+                    parts.write(number, kind.predict(chunk))
+            processes.wait()
+            if processes.rank:
+                return
+            notes = [*reader.notes, *parts.join(number + 1), f"{rows} {'row' if rows == 1 else 'rows'} in {output}."]
+    for note in notes:
+        tell(note)
+
+
+def _opened(flags: Flags, options: Namespace, output: Path | None) -> tuple[OutputKind, Reader]:
+    """The kind of output and the input, after all checks that need no weights; then the weights are loaded."""
     check_new(output, options.overwrite, options.input)
+    if output is None:
+        check_one_process("`seal-hf predict` without --output")
     kind = open_kind(flags, options)
     check_format(output, kind.formats)
     if options.escape_formulas and (output is None or output.suffix.lower() not in CELLS):
         raise ValueError("`escape_formulas` is for an output of type .csv or .tsv. Leave it out.")
     reader = kind.open_input(gold=False)
-    from .outputs.base import with_progress
-
-    _ = reader.total  # for a file of lines: finds a damaged row before the weights are loaded
+    _ = is_first_process() and reader.total  # for a file of lines: finds a damaged row before the weights are loaded
     _ = kind.model
-    count = 0
-    with writing(output or "the standard output"), kind.writer(output) as writer:
-        for chunk in with_progress(reader, kind.rows_per_chunk):
-            writer.write(kind.predict(chunk))
-            count += len(chunk.rows)
-        notes = writer.notes
-    for note in (*reader.notes, *notes):
-        print(printable(f"{flags.prog}: {note}"), file=sys.stderr)
-    if output is not None:
-        print(one_line(f"{flags.prog}: {count} {'row' if count == 1 else 'rows'} in {output}."), file=sys.stderr)
+    return kind, reader
 
 
 def predict_flags() -> Flags:

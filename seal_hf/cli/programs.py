@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..utils.faults import fault_of
+from ..utils.files import in_line
 from ..utils.messages import did_you_mean, guard_errors, one_line
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def run_program(main: Callable[[], object]) -> None:
             elif message is not None:
                 status = USAGE if isinstance(error, UsageError) else 1
                 if not arrived:
-                    _say(one_line(message))
+                    _say(one_line(message), once=isinstance(error, UsageError))
             elif not arrived:
                 raise
         if arrived:  # whatever error it led to, such as that of a worker that got the same signal
@@ -130,10 +131,9 @@ def _status(main: Callable[[], object]) -> Any:
         main()
     except SystemExit as error:
         status = error.code
-    if "accelerate" in sys.modules:
-        from accelerate import PartialState
-
-        PartialState().destroy_process_group()  # if left open, its threads sometimes abort the exit
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()  # if left open, its threads sometimes abort the exit
     if sys.stdout is not None:
         sys.stdout.flush()
     return status
@@ -241,6 +241,8 @@ def message_of(error: Exception) -> str | None:
     if isinstance(error, RuntimeError):
         from ..training.meters import NonFiniteLossError
 
+        if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            return f"torch.compile cannot compile this net: {in_line(error)}. Leave `torch_compile` out."
         return str(error) if isinstance(error, NonFiniteLossError) else None
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
         return _of_a_path(error, error.filename)

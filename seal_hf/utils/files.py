@@ -66,11 +66,14 @@ def check_writable(path: Path) -> None:
 
 
 @contextmanager
-def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
+def locked(folder: str | os.PathLike[str], option: str = "--output_dir") -> Iterator[None]:
     """Inside, this process alone writes to a folder: a second one is refused. The lock ends with the process, however
     that ends. A folder that was made for it and is still empty is removed.
 
     Some file systems of networks have no locks: then a warning says so, and nothing is refused.
+
+    Args:
+        option: names the folder, for the message.
 
     Raises:
         ValueError: another process has the lock.
@@ -78,7 +81,7 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
     folder = Path(folder)
     new, file = not folder.exists(), folder / LOCK
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = _locked_file(file)
+    descriptor = _locked_file(file, option)
     _held.add(descriptor)
     try:
         yield
@@ -92,7 +95,7 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
                 folder.rmdir()
 
 
-def _locked_file(file: Path) -> int:
+def _locked_file(file: Path, option: str) -> int:
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -108,7 +111,7 @@ def _locked_file(file: Path) -> int:
             if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
                 os.close(descriptor)
                 raise ValueError(
-                    f"another process writes to {file.parent}. Wait until it ends, or choose another --output_dir."
+                    f"another process writes to {file.parent}. Wait until it ends, or choose another {option}."
                 ) from None
             logger.warning(f"{file.parent} cannot be locked ({error.strerror}): start no second run there.")
             return descriptor

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from abc import ABC, abstractmethod
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from transformers.utils import logging
 
@@ -18,9 +19,13 @@ from ...data.inputs.base import Chunk, Reader
 from ...data.inputs.writers import Writer, table_writer
 from ...saving.kinds import has_loss_net, saved_config
 from ...utils.messages import few
+from ..programs import is_first_process
+from .processes import Processes
 
 if TYPE_CHECKING:
     from ...saving.model import SealModel
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -46,11 +51,13 @@ class OutputKind(ABC):
     Attributes:
         formats: suffixes of files that can hold its predictions; an empty one is a folder.
         rows_per_chunk: most rows in memory at once.
+        first_rows: of the input, as read; the types of columns may follow from them.
         default_probabilities: default of `--probabilities`.
     """
 
     formats: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".jsonl", ".parquet")
     rows_per_chunk: int = 2048
+    first_rows: Sequence[dict[str, Any]] = ()
     default_probabilities: ClassVar[str] = "top"
 
     def __init__(self, options: Namespace, like: OutputKind | None = None):
@@ -124,7 +131,10 @@ class OutputKind(ABC):
         check_trained(model, options.model)
         if options.max_length is not None:
             model.config.inputs = {**(getattr(model.config, "inputs", None) or {}), "max_length": options.max_length}
-        return model.to(device_of(options.device), dtype).eval()
+        model = model.to(device_of(options.device), dtype).eval()
+        if options.torch_compile:
+            model.task_net.compile(dynamic=True)
+        return model
 
 
 def check_trained(model: SealModel, name: str) -> None:
@@ -140,11 +150,17 @@ def check_trained(model: SealModel, name: str) -> None:
 
 
 def with_progress(reader: Reader, size: int) -> Iterator[Chunk]:
-    """The chunks of a reader, with a progress bar."""
-    with logging.tqdm(total=reader.total, unit="row", disable=None) as bar:  # None: off without a terminal
+    """The chunks of a reader, with a progress bar on a terminal, in the first process."""
+    hidden = None if is_first_process() else True  # None: off without a terminal
+    with logging.tqdm(total=reader.total, unit="row", disable=hidden) as bar:
         for chunk in reader.chunks(size):
             yield chunk
             bar.update(len(chunk.rows))
+
+
+def each_chunk(reader: Reader, size: int, function: Callable[[Chunk], T]) -> Iterator[T]:
+    """What a function returns for each chunk of a reader, in order. Under a launcher, see [`Processes.results`]."""
+    return Processes().results(with_progress(reader, size), function)
 
 
 def origin_of(options: Namespace) -> str:
@@ -155,7 +171,7 @@ def origin_of(options: Namespace) -> str:
 
 
 def device_of(name: str) -> Any:
-    """A torch device; `auto`: an accelerator, if there is one.
+    """A torch device; `auto`: an accelerator, if there is one and the launcher is not told to use CPUs.
 
     Raises:
         ValueError: this machine lacks the device.
@@ -163,7 +179,8 @@ def device_of(name: str) -> Any:
     import torch
 
     if name == "auto":
-        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        wanted = torch.accelerator.is_available() and os.environ.get("ACCELERATE_USE_CPU", "").lower() != "true"
+        found = torch.accelerator.current_accelerator() if wanted else None
         return found or torch.device("cpu")
     try:
         torch.empty(0, device=name)

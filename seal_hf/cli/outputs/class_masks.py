@@ -8,11 +8,11 @@ from typing import ClassVar, cast
 import numpy as np
 
 from ...core.masks import palette
-from ...data.inputs.base import Reader
+from ...data.inputs.base import Chunk, Reader
 from ...tasks.masks.decisions import ClassMaskDecisions
 from ...tasks.masks.metrics import MaskCounts
 from ...tasks.masks.report import iou_table
-from .base import Evaluation, with_progress
+from .base import Evaluation, each_chunk
 from .masks import MaskOutput
 
 
@@ -38,11 +38,17 @@ class ClassMaskOutput(MaskOutput):
     def evaluate(self, reader: Reader) -> Evaluation:
         options, named = self.options, cast(dict[int, str], self.model.config.id2label)
         names = [named[i] for i in sorted(named)]
-        counts, images = MaskCounts(len(names)), 0
-        for chunk in with_progress(reader, self.rows_per_chunk):
+
+        def counted(chunk: Chunk) -> tuple[MaskCounts, int]:
+            counts = MaskCounts(len(names))
             for (_, mask), gold in zip(self.predicted(chunk.inputs), chunk.gold, strict=True):
                 counts.add(mask, gold)
-                images += 1
+            return counts, len(chunk.rows)
+
+        counts, images = MaskCounts(len(names)), 0
+        for found, size in each_chunk(reader, self.rows_per_chunk, counted):
+            counts.confusion += found.confusion
+            images += size
         figures, iou = counts.figures(), counts.iou()
         by_class = {name: None if np.isnan(value) else float(value) for name, value in zip(names, iou, strict=True)}
         results = {

@@ -152,6 +152,12 @@ def add_reading(flags: Flags) -> None:
         help="The weights have this type (default float32).",
     )
     flags.flag(
+        "torch_compile",
+        type=bool,
+        group=LOADING,
+        help="The task-net is compiled by torch.compile, which takes a minute and pays off on many rows.",
+    )
+    flags.flag(
         "max_length",
         *(LABELS, TAGS),
         type=at_least_one,

@@ -23,7 +23,7 @@ from ...data.inputs.base import Chunk
 from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
 from ...data.inputs.label_images import ImageFiles, ImageTable, image_column_of, image_files
 from ...data.inputs.tables import TextReader, text_column_of
-from ...data.inputs.writers import Writer, table_writer
+from ...data.inputs.writers import Writer, schema_of, table_writer
 from ...data.label_cells import MULTI_HOT, gold_labels, in_order
 from ...data.row_tables import Table, open_table
 from ...saving.kinds import holds_image_classifier
@@ -32,7 +32,7 @@ from ...tasks.labels.metrics import row_blocks
 from ...tasks.labels.model import SealForMultiLabel
 from ...utils.messages import check_owner, few
 from ...utils.tables import PRINTED_LABELS
-from .base import Evaluation, OutputKind, origin_of, with_progress
+from .base import Evaluation, OutputKind, each_chunk, origin_of
 from .flags import BATCH_SIZE
 from .label_figures import DIGITS, label_cells, label_figures, probability_cells
 
@@ -238,7 +238,10 @@ class LabelOutput(OutputKind):
         if "probabilities" in self.names:
             ours[self.names["probabilities"]] = pa.map_(pa.string(), pa.float64())
         fields = [pa.field(name, kind) for name, kind in ours.items()]
-        types = pa.schema([*(self.reader.types or ()), *fields])
+        own = self.reader.types
+        if own is None and self.format == ".parquet" and self.first_rows:
+            own = schema_of(self.first_rows)
+        types = pa.schema([*(own or ()), *fields])
         return table_writer(path, types, self.options.escape_formulas)
 
     def _predicted(self, inputs: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -276,9 +279,8 @@ class LabelOutput(OutputKind):
         gold = self._gold(reader)  # first: an unknown label is an error before the model is loaded
         probabilities = np.empty(gold.shape, dtype=np.float32)  # the only copy: figures are computed by blocks of rows
         done = 0
-        for chunk in with_progress(reader, self.rows_per_chunk):
-            found, _ = self.decided(chunk.inputs, 0.5)  # only the probabilities matter, and a cut takes the least time
-            probabilities[done : done + len(found)] = found.numpy()
+        for found in each_chunk(reader, self.rows_per_chunk, self._probabilities):
+            probabilities[done : done + len(found)] = found
             done += len(found)
         decisions, decoder, options = LabelDecisions.from_config(self.model.config), self.decoder, self.options
         if options.refit:
@@ -291,6 +293,10 @@ class LabelOutput(OutputKind):
         if len(self.labels) > PRINTED_LABELS and options.output is None:
             tables.append(f"Precision, recall, F1 and support of the {len(self.labels)} labels: --output FILE.json.")
         return Evaluation({"model": options.model, "input": options.input, **results}, "\n\n".join(tables))
+
+    def _probabilities(self, chunk: Chunk) -> np.ndarray:
+        """Of the rows of a chunk, (N, L). They are cut at 0.5, which takes the least time."""
+        return self.decided(chunk.inputs, 0.5)[0].numpy()
 
     def _gold(self, reader: Reader) -> np.ndarray:
         """(N, L) int8: 1, 0, or -1 for unknown."""

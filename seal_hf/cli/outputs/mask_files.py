@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -73,6 +74,17 @@ class MaskWriter(Writer):
             if "energy" in row:
                 self._add(row["name"], row["energy"])
 
+    def add(self, part: Path) -> None:
+        if self.file is not None:
+            _link(part, self.file)
+            return
+        for file in sorted(part.iterdir()):
+            if file.name != ENERGIES:
+                _link(file, self.place / file.name)
+                continue
+            for name, energy in json.loads(file.read_text(encoding="utf-8")).items():
+                self._add(name, energy)
+
     def close(self) -> None:
         if self.energies is not None:
             self.energies.write("\n}\n")
@@ -91,6 +103,14 @@ class MaskWriter(Writer):
         if self.energies is None:
             self.energies = open(self.place / ENERGIES, "w", encoding="utf-8")
         self.energies.write(("{\n" if first else ",\n") + f"{json.dumps(name, ensure_ascii=False)}: {energy!r}")
+
+
+def _link(file: Path, other: Path) -> None:
+    """Give a file another name too, or copy it where the file system has no links."""
+    try:
+        os.link(file, other)
+    except OSError:
+        shutil.copyfile(file, other)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from ...tasks.labels.metrics import DEFAULT_GRID
 from ...tasks.masks.decisions import MaskDecisions
 from ...tasks.masks.metrics import mask_ious, right_pixels
 from ...tasks.masks.model import SealForSegmentation
-from .base import Evaluation, OutputKind, origin_of, with_progress
+from .base import Evaluation, OutputKind, each_chunk, origin_of
 from .mask_files import check_mask_output, mask_writer
 
 DIGITS = 6  # decimals of energies
@@ -141,13 +141,22 @@ class BinaryMaskOutput(MaskOutput):
         if not options.refit:
             cuts[decoder] = decisions.cut(decoder)
         places = np.unique(DEFAULT_GRID if options.refit else [*cuts.values()])  # (K,) ascending
+
+        def measured(chunk: Chunk) -> list[tuple[np.ndarray, np.ndarray, int]]:
+            """Of each image, IoU and right pixels at each cut, (K,) each, and the pixels that count."""
+            pairs = zip(self.predicted(chunk.inputs), chunk.gold, strict=True)
+            return [
+                (mask_ious(p[None], gold[None], places)[:, 0], right_pixels(p, gold, places), (gold != IGNORE).sum())
+                for (p, _), gold in pairs
+            ]
+
         ious: list[np.ndarray] = []
         right, counted = np.zeros(len(places)), 0
-        for chunk in with_progress(reader, self.rows_per_chunk):
-            for (p, _), gold in zip(self.predicted(chunk.inputs), chunk.gold, strict=True):
-                ious.append(mask_ious(p[None], gold[None], places)[:, 0])
-                right += right_pixels(p, gold, places)
-                counted += int((gold != IGNORE).sum())
+        for rows in each_chunk(reader, self.rows_per_chunk, measured):
+            for iou, pixels, count in rows:
+                ious.append(iou)
+                right += pixels
+                counted += int(count)
         if options.refit:
             decisions = MaskDecisions.of_ious(np.transpose(ious), decoder=options.decoder)
             decoder, cuts = decisions.decoder, {name: decisions.cut(name) for name in decisions.names}

@@ -29,7 +29,7 @@ from ...core.tag_schemes import given_types, scheme_of_model, spans
 from ...data.common import DataError
 from ...data.inputs.base import Chunk, Reader
 from ...data.inputs.words import Needs, Sentence, SentenceFile
-from ...data.inputs.writers import Rows, Writer, table_writer
+from ...data.inputs.writers import Rows, Writer, add_text, table_writer
 from ...data.tensors.vocabulary import Vocabulary
 from ...nets.recurrent import BiLSTMConfig
 from ...reports.common import results_table
@@ -43,7 +43,7 @@ from ...tasks.tags.tagger import Tagged, Tagger
 from ...tasks.tags.task_losses import CRFLoss
 from ...utils.files import whole_file
 from ...utils.messages import check_owner, for_eyes
-from .base import Evaluation, OutputKind, origin_of, with_progress
+from .base import Evaluation, OutputKind, each_chunk, origin_of
 
 LEFT_OUT = {"0": "LABEL_0", "1": "LABEL_1"}  # the names that transformers does not save
 DIGITS = 6  # decimals of probabilities and energies
@@ -205,12 +205,16 @@ class TagOutput(OutputKind):
         predicted: dict[str, list[list[str]]] = {name: [] for name in space.decoders}
         gold: list[list[str]] = []
         rows_of: list[dict[str, Any]] = []
-        for chunk in with_progress(reader, self.rows_per_chunk):
+
+        def decided(chunk: Chunk) -> tuple[dict[str, list[list[str]]], Any, list[dict[str, Any]]]:
             logits = self.tagger.logits(self.tagger.read(chunk.inputs))
-            for name, rows in predicted.items():
-                rows += self.tagger.decide(logits, name)
-            gold += chunk.gold
-            rows_of += chunk.rows
+            return {name: self.tagger.decide(logits, name) for name in space.decoders}, chunk.gold, chunk.rows
+
+        for by_name, tags, rows in each_chunk(reader, self.rows_per_chunk, decided):
+            for name, sequences in by_name.items():
+                predicted[name] += sequences
+            gold += tags
+            rows_of += rows
         measures = self._measures(gold, rows_of)
         chosen = space.decoder
         if options.refit:
@@ -259,6 +263,9 @@ class LineWriter(Writer):
         for row in rows:
             self.file.writelines(line + "\n" for line in row["lines"])
             self.file.write(self.after)
+
+    def add(self, part: Path) -> None:
+        add_text(self.file, part)
 
 
 @contextmanager

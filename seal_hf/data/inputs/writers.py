@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from ..common import DataError
 from ..line_files import unquoted
 
 Rows = Sequence[Mapping[str, Any]]
+COPIED = 1 << 20  # bytes at once
 # Where spreadsheets see a formula: at the start of a cell, or behind what some of them take for its end. A number is
 # none.
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -34,9 +36,13 @@ class Writer(ABC):
     """An output for rows with the same columns.
 
     Attributes:
+        header: write the names of the columns before the first rows, in a format that has them.
+        formulas: how many cells a spreadsheet would run.
         notes: what a user should know of what was written.
     """
 
+    header = True
+    formulas = 0
     notes: Sequence[str] = ()
 
     @abstractmethod
@@ -46,6 +52,10 @@ class Writer(ABC):
         Raises:
             DataError: the format cannot hold a value; names its column.
         """
+
+    @abstractmethod
+    def add(self, part: Path) -> None:
+        """Add all rows of a file that another writer of this kind has written; of parts, the first has a header."""
 
 
 @contextmanager
@@ -74,10 +84,13 @@ class JsonLines(Writer):
     """Lines of JSON, in which no spreadsheet sees formulas."""
 
     def __init__(self, file: TextIO, escape_formulas: bool = False):
-        self.file, self.escape_formulas, self.formulas = file, escape_formulas, 0
+        self.file, self.escape_formulas = file, escape_formulas
 
     def write(self, rows: Rows) -> None:
         self.file.writelines(json_text(row) + "\n" for row in rows)
+
+    def add(self, part: Path) -> None:
+        add_text(self.file, part)
 
 
 class Cells(JsonLines):
@@ -107,26 +120,22 @@ class Csv(Cells):
 
     def __init__(self, file: TextIO, escape_formulas: bool = False):
         super().__init__(file, escape_formulas)
-        self.writer: Any = None
+        self.writer = csv.writer(_Lines(file))  # its \r\n makes it quote both characters
 
     def write(self, rows: Rows) -> None:
-        if self.writer is None and rows:
-            self.writer = csv.writer(_Lines(self.file))  # its \r\n makes it quote both characters
+        if self.header and rows:
             self.writer.writerow(map(self.cell, rows[0]))
+            self.header = False
         self.writer.writerows(map(self.cell, row.values()) for row in rows)
 
 
 class Tsv(Cells):
     """A tsv with a header, without quotes: cells cannot contain tabs or line breaks."""
 
-    def __init__(self, file: TextIO, escape_formulas: bool = False):
-        super().__init__(file, escape_formulas)
-        self.empty = True
-
     def write(self, rows: Rows) -> None:
-        if self.empty and rows:
+        if self.header and rows:
             self._line(dict(zip(rows[0], rows[0], strict=True)))
-            self.empty = False
+            self.header = False
         for row in rows:
             self._line(row)
 
@@ -152,7 +161,7 @@ class Parquet(Writer):
 
     def write(self, rows: Rows) -> None:
         if self.writer is None:
-            self.writer = parquet.ParquetWriter(self.path, self._schema(rows))
+            self.writer = parquet.ParquetWriter(self.path, schema_of(rows, self.types))
         columns = []
         for field in self.writer.schema:
             try:
@@ -164,26 +173,46 @@ class Parquet(Writer):
                 ) from error
         self.writer.write_table(pa.Table.from_arrays(columns, schema=self.writer.schema))
 
+    def add(self, part: Path) -> None:
+        with parquet.ParquetFile(part) as file:
+            if self.writer is None:
+                self.writer = parquet.ParquetWriter(self.path, file.schema_arrow)
+            for group in range(file.num_row_groups):
+                self.writer.write_table(file.read_row_group(group))
+
     def close(self) -> None:
         """After the last row."""
         if self.writer is not None:
             self.writer.close()
 
-    def _schema(self, rows: Rows) -> pa.Schema:
-        fields = []
-        for name in rows[0]:
-            place = -1 if self.types is None else self.types.get_field_index(name)
-            if self.types is not None and place >= 0:
-                fields.append(self.types.field(place))
-                continue
-            try:
-                kind = pa.infer_type([row[name] for row in rows])
-            except pa.ArrowException as error:
-                raise DataError(
-                    f"The column {name!r} cannot be written as parquet: {error}. Name an output of type .jsonl or .csv."
-                ) from error
-            fields.append(pa.field(name, pa.string() if pa.types.is_null(kind) else kind))
-        return pa.schema(fields)
+
+def schema_of(rows: Rows, types: pa.Schema | None = None) -> pa.Schema:
+    """The types of parquet columns: those in `types`, and others from the rows.
+
+    Raises:
+        DataError: the values of a column have no type.
+    """
+    fields = []
+    for name in rows[0]:
+        place = -1 if types is None else types.get_field_index(name)
+        if types is not None and place >= 0:
+            fields.append(types.field(place))
+            continue
+        try:
+            kind = pa.infer_type([row[name] for row in rows])
+        except pa.ArrowException as error:
+            raise DataError(
+                f"The column {name!r} cannot be written as parquet: {error}. Name an output of type .jsonl or .csv."
+            ) from error
+        fields.append(pa.field(name, pa.string() if pa.types.is_null(kind) else kind))
+    return pa.schema(fields)
+
+
+def add_text(file: TextIO, part: Path) -> None:
+    """Copy a part into an open file, byte for byte."""
+    file.flush()
+    with open(part, "rb") as source:
+        shutil.copyfileobj(source, file.buffer, COPIED)
 
 
 LINES: dict[str, type[JsonLines]] = {".csv": Csv, ".tsv": Tsv, ".jsonl": JsonLines}
