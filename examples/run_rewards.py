@@ -5,7 +5,7 @@ python examples/run_rewards.py ... --loss ce                      # the baseline
 python examples/run_rewards.py ... --loss regression_s --energy_weight 10 --num_samples 10 --regression_samples discrete
 python examples/run_rewards.py ... --model_name_or_path distilbert-base-uncased
 
-Rules for label sets or masks train these; the page docs/how-to/rules.md has their kinds:
+Rules for label sets or masks train these; the page docs/reference/rules.md has their kinds:
 
 python examples/run_rewards.py --dataset mine.csv --rules rules.yaml --num_labelled 50 --model_name_or_path ENCODER
 

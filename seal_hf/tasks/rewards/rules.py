@@ -43,4 +43,4 @@ def output_of_rules(file: str | Path) -> str:
                 return output
     every = {key: kind for kinds in OF_OUTPUT.values() for key, kind in kinds.items()}
     parse_rules(file, every)  # raises at the first rule
-    raise ValueError(f"{file} has no rule. Write rules below `rules:`, see docs/how-to/rules.md.")
+    raise ValueError(f"{file} has no rule. Write rules below `rules:`, see docs/reference/rules.md.")
