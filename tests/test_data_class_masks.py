@@ -10,9 +10,9 @@ import pytest
 from seal_hf import MaskRows
 from seal_hf.core.masks import palette
 from seal_hf.data.common import DataError
-from seal_hf.data.inputs.images import pictures_of
 from seal_hf.data.mask_values import MaskValues
 from seal_hf.data.masks import load_masks
+from seal_hf.data.pictures import pictures_of
 
 C = 4
 NAMES = ["sky", "road", "car", "tree"]

@@ -8,8 +8,8 @@ import pytest
 
 from seal_hf.core.masks import IGNORE
 from seal_hf.data import DataError, load_masks
-from seal_hf.data.inputs.images import pictures_of
-from seal_hf.data.inputs.stored_arrays import StoredArray
+from seal_hf.data.pictures import pictures_of
+from seal_hf.data.stored_arrays import StoredArray
 
 
 def pictures(count, size=(6, 5), seed=0):

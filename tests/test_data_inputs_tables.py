@@ -11,11 +11,11 @@ import pytest
 from pyarrow import parquet
 
 from seal_hf.data import DataError, load_multilabel
-from seal_hf.data.inputs.features import ArffReader, FeatureTable, find_arff
-from seal_hf.data.inputs.tables import TextReader, text_column_of
-from seal_hf.data.inputs.writers import table_writer
+from seal_hf.data.arff_rows import ArffReader, FeatureTable, find_arff
 from seal_hf.data.label_cells import cell_writer, gold_labels, label_cell
-from seal_hf.data.row_tables import open_table
+from seal_hf.data.label_rows import TextReader, text_column_of
+from seal_hf.data.table_sources import open_table
+from seal_hf.data.writers import table_writer
 
 TEXTS = [
     "plain",

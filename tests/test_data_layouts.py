@@ -13,13 +13,13 @@ import pytest
 
 from seal_hf import load_masks, load_multilabel, load_srl, load_tags, load_trees
 from seal_hf.data import DataError, kind_of
+from seal_hf.data.arff_rows import FeatureTable
 from seal_hf.data.image_files import pixels
-from seal_hf.data.inputs.features import FeatureTable
-from seal_hf.data.inputs.raw_text import split_words
-from seal_hf.data.inputs.tables import TextReader
-from seal_hf.data.inputs.words import Needs, SentenceFile
 from seal_hf.data.label_cells import gold_labels
-from seal_hf.data.row_tables import open_table
+from seal_hf.data.label_rows import TextReader
+from seal_hf.data.raw_text import split_words
+from seal_hf.data.sentences import Needs, SentenceFile
+from seal_hf.data.table_sources import open_table
 
 
 def written(folder, layout):

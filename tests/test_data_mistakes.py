@@ -12,8 +12,8 @@ from pyarrow import parquet
 from seal_hf import load_masks, load_multilabel, load_tags, load_trees
 from seal_hf.data.common import DataError
 from seal_hf.data.hygiene import name_notes
-from seal_hf.data.inputs.words import Needs, SentenceFile
 from seal_hf.data.label_cells import label_cell
+from seal_hf.data.sentences import Needs, SentenceFile
 from seal_hf.tasks.rewards.mask_rules import MaskRuleReward
 from seal_hf.tasks.rewards.rules import read_rules
 

@@ -16,7 +16,7 @@ from .outputs.processes import Processes
 from .predict import check_format, check_new
 
 if TYPE_CHECKING:
-    from ..data.inputs.base import Reader
+    from ..data.chunks import Reader
     from .outputs.base import OutputKind
 
 DESCRIPTION = "Measure the decisions of a saved task-net on all rows of a labelled input. Nothing is tuned on them."

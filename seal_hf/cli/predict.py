@@ -22,7 +22,7 @@ from .outputs.processes import Processes
 from .programs import check_one_process, is_first_process
 
 if TYPE_CHECKING:
-    from ..data.inputs.base import Reader
+    from ..data.chunks import Reader
     from .outputs.base import OutputKind
 
 CELLS = (".csv", ".tsv")  # what a spreadsheet opens

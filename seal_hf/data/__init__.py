@@ -1,11 +1,12 @@
 """Data sets: from files, folders, tables and Hub ids to splits. A split is a `datasets.Dataset`, or arrays for images
 with masks. This room knows no model.
 
-Dispatch of [`load_multilabel`]: nothing, `digits` or `digit_images` -> the embedded data; a folder or file with .arff
--> `mulan.py`; csv, tsv, jsonl -> `label_tables.py`, also with names of image files; a plain name -> that folder under
-`data_dir`; tables in memory, parquet, folders of `save_to_disk` and `owner/name` on the Hub -> `table_sources.py`.
-[`load_tags`], [`load_srl`] and [`load_trees`] do the same for tag sequences, see `tags.py` and `trees.py`, and
-[`load_masks`] for images with masks.
+Each format has one reader, a row or a part at a time; training, prediction and evaluation use it. [`load_multilabel`]
+reads: nothing, `digits` or `digit_images` -> the embedded data; a folder or file with .arff -> `mulan.py`; else the
+tables that `table_sources.py` finds, files of lines, parquet, folders of `save_to_disk`, tables in memory and on the
+Hub, by `label_tables.py`; a plain name -> that folder under `data_dir`. [`load_tags`], [`load_srl`] and [`load_trees`]
+do the same for tag sequences, see `tags.py` and `trees.py`, and [`load_masks`] for images with masks. Rows to predict
+are those of `label_rows.py`, `sentences.py` and `pictures.py`.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from .arff_rows import is_arff
 from .arguments import DataArguments, MaskDataArguments, TagDataArguments
 from .brackets import tags_to_tree
-from .column_choice import Columns
+from .column_choice import LABELS, Columns
 from .common import NORMALIZE, DataError, MultiLabelData, Origins, find_data
 from .digit_images import load_digit_images
 from .digits import load_digit_groups
 from .hierarchy import Pairs, with_hierarchy
-from .inputs.features import is_arff
-from .label_tables import load_read, read_files, read_tables
+from .label_tables import load_read, read_rows
 from .line_files import SUFFIXES
 from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
-from .table_sources import Tables, check_one_kind, first_rows, from_hub, in_memory, is_stored, stored
+from .table_sources import check_one_kind, tables_of
 from .tags import TagSequenceData, load_srl, load_tags
 from .trees import load_trees
 from .unlabelled import add_label_sets, check_numbers, limit_validation, part_label_sets
@@ -141,10 +142,9 @@ def load_multilabel(
     if keep_root and not arff:
         raise DataError(f"`keep_root` is set, but {name} is not Clus ARFF with a class hierarchy. Leave it out.")
     reads = not arff and not embedded
-    tables = _tables(dataset, path) if reads else None
     kind, read = EMBEDDED.get(name, "features"), None
     if reads:
-        read = read_files(path, columns) if tables is None else read_tables(tables, columns)  # type: ignore[arg-type]
+        read = read_rows(tables_of(dataset, path, label_column or LABELS[0]), columns)
         inputs = read.inputs(columns)
         kind = inputs.kind
     options = {**columns._replace(sample_weight=None)._asdict(), "normalize": normalize, "keep_id": keep_id}
@@ -167,15 +167,6 @@ def load_multilabel(
     if unlabelled is not None:
         add_label_sets(data, fspath(unlabelled), text_column, image_column, sample_weight)
     return data
-
-
-def _tables(dataset: Any, path: Path | None) -> Tables | None:
-    """The tables of data in memory, on disk or on the Hub; None for files that are read line by line."""
-    if not isinstance(dataset, str):
-        return in_memory(dataset)
-    if path is None:
-        return from_hub(dataset)
-    return stored(path) if is_stored(path) else None
 
 
 def _check_kind(name: str, kind: str, arff: bool, embedded: bool, given: dict[str, Any]) -> None:
@@ -218,8 +209,8 @@ def kind_of(
         return "features"
     columns = Columns(text_column, label_column, label_columns, "auto", sample_weight, image_column)
     try:
-        read = read_tables(first_rows(path), columns) if is_stored(path) else read_files(path, columns, head=True)
-        return read.inputs(columns).kind
+        tables = tables_of(dataset, path, label_column or LABELS[0])
+        return read_rows(tables, columns, head=True).inputs(columns).kind
     except DataError:  # told again when the data is loaded
         return "text" if image_column is None else "images"
 

@@ -10,19 +10,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasets import Dataset
 
 from .column_choice import FEATURES
 from .common import DataError, check_finite
 from .label_cells import place_of
+from .row_tables import Table
 
 LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean)
 
 
-def has_features(columns: pa.Schema) -> bool:
-    """True if a column `features` holds lists."""
-    return FEATURES in columns.names and any(is_list(columns.field(FEATURES).type) for is_list in LISTS)
+def has_features(table: Table) -> bool:
+    """True if a column `features` of a table whose types are known holds lists."""
+    types = table.types
+    return types is not None and FEATURES in types.names and any(kind(types.field(FEATURES).type) for kind in LISTS)
 
 
 def are_lists(values: Sequence[Any]) -> bool:
@@ -98,7 +99,7 @@ def feature_names(size: int) -> list[str]:
     return [f"{FEATURES}[{i}]" for i in range(size)]
 
 
-def feature_rows(table: Dataset, source: str, split: str, size: int | None = None) -> np.ndarray:
+def feature_rows(table: Table, source: str, split: str, size: int | None = None) -> np.ndarray:
     """The column `features` of N rows, (N, F) float32, without a Python loop.
 
     Args:
@@ -109,9 +110,9 @@ def feature_rows(table: Dataset, source: str, split: str, size: int | None = Non
         DataError: the column is missing, or the list of a row is missing, has another length, or holds values that are
             not finite numbers; the message names the first such row.
     """
-    if not has_features(table.features.arrow_schema):
+    if not has_features(table):
         raise DataError(f"{place_of(source, split)}: no column {FEATURES!r} of lists of numbers as in another split.")
-    cells = table.select_columns([FEATURES]).with_format("arrow")[:][FEATURES].combine_chunks()
+    cells = table.data.select_columns([FEATURES]).with_format("arrow")[:][FEATURES].combine_chunks()
     lengths = pc.fill_null(pc.list_value_length(cells), 0).to_numpy(zero_copy_only=False)
     if not len(lengths):
         return np.empty((0, size or 0), dtype=np.float32)

@@ -69,13 +69,6 @@ def _suffix(name: str) -> str:
     return PurePath(name.replace("\\", "/")).suffix.lower()
 
 
-def table_image_column(table: Dataset, asked: str | None, text_column: str | None) -> str | None:
-    """As [`image_column`], for a table."""
-    names = [name for name, feature in table.features.items() if getattr(feature, "dtype", None) in STRINGS]
-    head = table.select_columns(names).with_format(None)[:LOOKED_AT] if names else {}
-    return image_column(table.features, head, asked, text_column)
-
-
 def stored_images(table: Dataset, column: str, folder: Path, source: str, place: Callable[[int], str]) -> Dataset:
     """The images of a table, as a data set with the column `image`.
 

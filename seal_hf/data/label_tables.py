@@ -6,13 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from datasets import Dataset
 
-from ..utils.files import visible
 from ..utils.messages import few
 from .column_choice import (
     FEATURES,
@@ -30,18 +28,17 @@ from .column_choice import (
 )
 from .column_labels import column_labels
 from .column_values import LOOKED_AT, MOSTLY, has_marks, kind_of_strings, shown_values
-from .common import IMAGE, DataError, MultiLabelData, Origins, feature_data, id_column, label_data
+from .common import IMAGE, DataError, MultiLabelData, Origins, feature_data, label_data
 from .exports import rejected
 from .feature_tables import are_lists, feature_lists, feature_names, feature_rows, has_features, number_columns
 from .hygiene import name_notes, separator_notes, single_label_notes
-from .image_tables import image_column, is_image, named_images, stored_images, table_image_column
+from .image_tables import image_column, named_images, stored_images
 from .label_cells import as_vectors, guess_format, label_cell, label_matrix, place_of, split_joined
-from .line_files import SUFFIXES
-from .name_files import LABEL_LIST, is_name_file, names_beside, names_of_file
-from .row_tables import LineTable, files_of
+from .name_files import LABEL_LIST, names_beside, names_of_file
+from .row_tables import LineTable, Table
 from .sample_weights import read_weights, with_mean_1
 from .stratified import complete_splits
-from .table_sources import SPLIT_WORDS, Tables, class_names
+from .table_sources import SPLIT_WORDS, Tables
 
 BARE = ("", " If there are no labels, leave this split out: seal-hf predict reads it.")  # if it is the test split
 
@@ -53,27 +50,25 @@ class Reading:
     Attributes:
         name: short name, for logs and the model card.
         source: file, folder or table, for messages.
-        folder: the place of files that the rows name.
-        splits: split -> column -> values; the split is `all` if the data is not split.
+        tables: split -> its table; the split is `all` if the data is not split.
+        notes: what the loader did.
+        splits: split -> column -> values.
         origins: the places of the rows, by split.
         names: label names in a `labels.txt` beside the table; None without it.
         names_of_ids: label names in another file beside the table, which are for ids alone, and the name of the file.
         classes: column -> class names, if the column itself has them.
-        notes: what the loader did.
-        tables: split -> its table, for tables in memory, on disk or on the Hub.
         image: the column of images, or of names of their files.
     """
 
     name: str
     source: str
-    folder: Path
+    tables: dict[str, Table]
+    notes: list[str]
     splits: dict[str, Rows] = field(default_factory=dict)
     origins: dict[str, Origins] = field(default_factory=dict)
     names: list[str] | None = None
     names_of_ids: tuple[list[str], str] | None = None
     classes: dict[str, list[str]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    tables: dict[str, Dataset] = field(default_factory=dict)
     image: str | None = None
 
     @property
@@ -91,69 +86,35 @@ class Reading:
     def inputs(self, columns: Columns) -> Inputs:
         """What the rows hold, see [`inputs_of`]."""
         head = {name: values[:LOOKED_AT] for name, values in self.first.items()}
-        lists = has_features(next(iter(self.tables.values())).features.arrow_schema) if self.tables else False
-        return inputs_of(columns, head, self.classes, lists or are_lists(head.get(FEATURES, ())), self.image)
+        lists = has_features(next(iter(self.tables.values()))) or are_lists(head.get(FEATURES, ()))
+        return inputs_of(columns, head, self.classes, lists, self.image)
 
 
-def read_files(path: Path, columns: Columns, head: bool = False) -> Reading:
-    """Read a file, or a folder of train, dev (validation) and test files; a folder of images may hold a single such
-    file, or one in a folder for each split. Label names may stand in a file beside them.
+def read_rows(tables: Tables, columns: Columns, head: bool = False) -> Reading:
+    """Read tables. Label names may stand in a file beside them; a column of classes names its labels.
 
     Args:
-        path: csv, tsv, jsonl or json; the first row names the columns. A tsv beside a `labels.txt` has no header; its
-            columns are text, ids, id.
+        tables: by split. Of files of lines, the first row names the columns; a tsv beside a `labels.txt` has no header,
+            and its columns are text, ids, id.
         columns: the columns that are asked for.
-        head: read only the first rows of the first file, which tell what the inputs are.
+        head: read only the first rows of the first table, which tell what the inputs are.
 
     Raises:
         DataError: the message names the file, the column or the row.
     """
-    files = files_of(path)
-    folder = path if path.is_dir() else path.parent
-    found = Reading(path.stem, str(path), next(iter(files.values())).parent)
-    _find_label_names(found, folder, path)
-    if path.is_dir():
-        read = set(files.values())
-        others = (file for file in visible(path) if file.suffix.lower() in SUFFIXES and file not in read)
-        found.notes += [
-            f"{file.name} is not read: its name is not that of a split." for file in others if not is_name_file(file)
-        ]
-    for split, file in files.items():
-        table = LineTable(file, columns.label_column or LABELS[0])
-        if head:
-            found.splits[split] = table.head(LOOKED_AT)
-            break
-        found.splits[split], lines = table.read()
+    found = Reading(tables.name, tables.source, tables.splits, tables.notes)
+    _find_label_names(found, tables)
+    asked, (first, table) = (columns.image_column, columns.text_column), next(iter(tables.splits.items()))
+    if head:
+        found.splits[first] = table.head(LOOKED_AT)
+    elif table.features:  # images and lists of features are read where they are needed
+        found.image = image_column(table.features, table.head(LOOKED_AT), *asked)
+    for split, table in () if head else tables.splits.items():
+        unread = {found.image or "", FEATURES if has_features(table) else ""} if table.features else set()
+        found.splits[split], found.origins[split] = table.read(unread)
         found.notes += table.notes
-        ids = id_column(found.splits[split].get("id"))
-        found.origins[split] = Origins(str(file), lines=np.array(lines), ids=ids)
-    first = {name: values[:LOOKED_AT] for name, values in found.first.items()}
-    found.image = image_column({}, first, columns.image_column, columns.text_column)
-    return found
-
-
-def _find_label_names(found: Reading, folder: Path, path: Path) -> None:
-    if (folder / LABEL_LIST).is_file():
-        found.names = names_of_file(folder / LABEL_LIST)
-        if not path.is_dir():
-            found.notes.append(f"label names from {LABEL_LIST}.")
-    else:
-        found.names_of_ids = names_beside(path)
-
-
-def read_tables(tables: Tables, columns: Columns) -> Reading:
-    """Read tables. A column of classes names its labels.
-
-    Raises:
-        DataError: the message names the table, the column or the row.
-    """
-    found = Reading(tables.name, tables.source, tables.folder, origins=tables.origins, notes=tables.notes)
-    if tables.folder != Path():
-        found.names_of_ids = names_beside(tables.folder)
-    first = next(iter(tables.splits.values()))
-    found.image = table_image_column(first, columns.image_column, columns.text_column)
     for split, table in tables.splits.items():
-        known = {name: names for name in table.column_names if (names := class_names(table, name))}
+        known = table.classes
         for column in known.keys() & found.classes.keys():
             if known[column] != found.classes[column]:
                 raise DataError(
@@ -161,17 +122,23 @@ def read_tables(tables: Tables, columns: Columns) -> Reading:
                     f"those of the split before are {few(found.classes[column], 5)}. Cast both to one ClassLabel."
                 )
         found.classes = {**known, **found.classes}
-        lists = has_features(table.features.arrow_schema)
-        unread = {found.image, FEATURES if lists else None}  # read where they are needed
-        readable = [name for name, kind in table.features.items() if name in unread or not _is_decoded(kind)]
-        found.splits[split] = {name: [] if name in unread else table[name][:] for name in readable}
-    found.tables = tables.splits
+    if head or found.image is None:
+        shown = {name: values[:LOOKED_AT] for name, values in found.first.items()}
+        found.image = image_column(tables.splits[first].features, shown, *asked)
     return found
 
 
-def _is_decoded(feature: Any) -> bool:
-    """True for a column of images, sounds or the like."""
-    return hasattr(feature, "decode_example") or is_image(feature)
+def _find_label_names(found: Reading, tables: Tables) -> None:
+    path = tables.path
+    if path is None:
+        return
+    labels = (path if path.is_dir() else path.parent) / LABEL_LIST
+    if labels.is_file() and isinstance(next(iter(tables.splits.values())), LineTable):
+        found.names = names_of_file(labels)
+        if not path.is_dir():
+            found.notes.append(f"label names from {LABEL_LIST}.")
+    else:
+        found.names_of_ids = names_beside(path)
 
 
 def load_read(
@@ -185,7 +152,7 @@ def load_read(
     """The data set of what was read.
 
     Args:
-        found, inputs: of [`read_files`] or [`read_tables`].
+        found, inputs: of [`read_rows`].
         columns: the columns that are asked for. A cell with a label set is read by [`label_cell`].
         normalize: normalisation of features.
         max_train_rows, seed: as for [`load_multilabel`].
@@ -198,8 +165,8 @@ def load_read(
     chosen = choose(columns, found.splits[first], found.classes, found.place(first), inputs)
     notes += [chosen.note] if chosen.note else []
     notes += _split_column_note(found.splits.get("all", {}))
-    if inputs.kind == "text" and columns.text_column is None and found.tables:
-        if has_features(next(iter(found.tables.values())).features.arrow_schema):
+    if inputs.kind == "text" and columns.text_column is None:
+        if has_features(next(iter(found.tables.values()))):
             notes.append(f"the texts are read, not the column {FEATURES!r}: remove the texts to train on it.")
     _leave_out_unlabelled(found, chosen)
     values = _inputs(found, inputs, chosen)
@@ -261,14 +228,13 @@ def _inputs(found: Reading, inputs: Inputs, chosen: Chosen) -> dict[str, Any]:
             raise DataError(f"{found.place(split)} has no column {missing[0]!r}, which is a feature in another split.")
         for name in missing:
             need_column(name, rows, "image_column", found.place(split))
-        place, table = partial(found.place, split), found.tables.get(split)
+        place, table = partial(found.place, split), found.tables[split]
         if inputs.kind == "images":
             values[split] = _images(found, split, chosen.inputs[0])
         elif chosen.inputs != [FEATURES]:
             values[split] = number_columns({name: rows[name] for name in chosen.inputs}, place)
         else:
-            of_table = table is not None and has_features(table.features.arrow_schema)
-            if table is not None and (of_table or not rows.get(FEATURES)):
+            if table.features and (has_features(table) or not rows.get(FEATURES)):
                 values[split] = feature_rows(table, found.source, split, size)
             else:
                 values[split] = feature_lists(rows[FEATURES], size, place)
@@ -277,12 +243,12 @@ def _inputs(found: Reading, inputs: Inputs, chosen: Chosen) -> dict[str, Any]:
 
 
 def _images(found: Reading, split: str, column: str) -> Dataset:
-    place = partial(found.place, split)
-    if split in found.tables:
-        return stored_images(found.tables[split], column, found.folder, found.place(split), place)
-    names, origins = found.splits[split][column], found.origins[split]
-    found.origins[split] = replace(origins, files=np.array(names, dtype=object))
-    return named_images(names, Path(origins.source).parent, place)
+    place, table = partial(found.place, split), found.tables[split]
+    if table.data is not None:
+        return stored_images(table.data, column, table.folder, found.place(split), place)
+    names = found.splits[split][column]
+    found.origins[split] = replace(found.origins[split], files=np.array(names, dtype=object))
+    return named_images(names, table.folder, place)
 
 
 def _leave_out_rejected(found: Reading, chosen: Chosen, values: dict[str, Any]) -> None:

@@ -17,16 +17,16 @@ import numpy as np
 
 from ..utils.files import visible
 from ..utils.messages import did_you_mean
-from .common import DataError, Origins, check_splits, find_data
+from .common import DataError, Origins, check_splits, find_data, id_column
 from .digit_masks import DIGITS, draw_digit_masks
 from .hygiene import keys_of, repeat_notes
 from .image_files import image_folders, mask_values, paired_files, pixels
 from .image_tables import check_files
-from .inputs.stored_arrays import reason
 from .mask_reader import MaskReader, SegmentationSplit
 from .mask_values import BINARY, MaskValues, find_names, given_names, names_on_hub
+from .stored_arrays import reason
 from .stratified import complete_splits
-from .table_sources import Tables, from_hub, in_memory, is_stored, split_of, stored
+from .table_sources import Tables, is_stored, split_of, tables_of
 from .unlabelled import check_numbers, limit_validation, parted, pictures_without_masks
 
 EMBEDDED = {"digits": list(BINARY), "digit_classes": ["background", *DIGITS]}  # name -> names of its classes
@@ -166,7 +166,7 @@ def _read(
     if path is not None and not is_stored(path):
         splits = _read_path(path, reader)
         return _Found(path.stem if path.is_file() else path.name, dataset, splits, lambda: find_names(path))
-    tables = stored(path) if path else from_hub(dataset) if isinstance(dataset, str) else in_memory(dataset)
+    tables = tables_of(dataset, path)
 
     def stored_names() -> list[str] | None:
         if path is not None:
@@ -302,13 +302,13 @@ def _read_tables(
     reader.notes += tables.notes
     splits = {}
     for split, table in tables.splits.items():
-        place, columns = tables.origins[split].source, table.column_names
+        place, columns, data = table.source, table.columns, table.data
         image = _column(columns, image_column, IMAGE_NAMES, "image_column", place)
         mask = _column(columns, mask_column, MASK_NAMES, "mask_column", place)
         for column in (image, mask):
-            check_files(table, column, tables.origins[split].place)
-        pairs = ((pixels(row[image]), mask_values(row[mask])) for row in table.select_columns([image, mask]))
-        splits[split] = reader.rows(pairs, place, ids=tables.origins[split].ids)
+            check_files(data, column, table.place)
+        pairs = ((pixels(row[image]), mask_values(row[mask])) for row in data.select_columns([image, mask]))
+        splits[split] = reader.rows(pairs, place, ids=id_column(data["id"][:]) if "id" in columns else None)
     if (image, mask) != (IMAGE_NAMES[0], MASK_NAMES[0]) and None in (image_column, mask_column):
         reader.notes.append(f"images: column {image!r}; masks: column {mask!r}.")
     return splits

@@ -1,46 +1,44 @@
-"""Tables with named columns, whose rows are read one at a time: csv, tsv, jsonl, json, parquet, folders of
-`save_to_disk` and data sets of the Hub; and the files of a folder by split."""
+"""Tables with named columns: files of lines, parquet files, and what `datasets` reads. Rows are read one at a time, or
+all at once."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import datasets
+import numpy as np
 import pyarrow as pa
+from datasets import Dataset, Features
 from pyarrow import parquet
 
-from ..utils.files import visible
-from .common import DataError
-from .image_tables import image_column
-from .line_files import SUFFIXES, Lines, read_lines
-from .name_files import LABEL_LIST, is_name_file, names_beside, names_of_file
-from .table_sources import SPLIT_WORDS, is_stored, stored
+from .common import DataError, Origins, id_column
+from .image_tables import is_image
+from .line_files import Lines, read_lines
+from .name_files import LABEL_LIST, names_beside, names_of_file
 
-FILES = (*SUFFIXES, ".parquet")
-ALL = "all"  # the only split of a data set that has none
 FIRST = 100  # rows that tell what the columns hold
 AT_ONCE = 16  # rows of a parquet file, each of which may be long
 Row = tuple[int, dict[str, Any]]  # (number, see `Table.place`; column -> value)
-T = TypeVar("T")
 
 
 class Table(ABC):
     """Rows that are read one at a time, anew in each iteration.
 
     Attributes:
-        source: file, or Hub id and split.
+        source: a file, or a folder or Hub id and a split.
         columns: their names.
         types: the columns' Arrow types; None if unknown before the rows are read.
         note: tells what was chosen for the user, or is empty.
         notes: what was left out, complete after all rows are read.
         folder: the place of files that the table names.
+        data: the table as a `datasets.Dataset`; None for a file of lines. Rows of the Hub may be streamed.
     """
 
     source: str
@@ -50,15 +48,29 @@ class Table(ABC):
     notes: Sequence[str] = ()
     folder = Path()
     known_total: int | None = None
+    data: Any = None
 
     @abstractmethod
     def __iter__(self) -> Iterator[Row]:
         """Raises DataError for a damaged row, when it is reached."""
 
+    @abstractmethod
+    def read(self, without: Collection[str] = ()) -> tuple[dict[str, list[Any]], Origins]:
+        """All rows, by column, and their places. Columns of images and the like are left out, and those `without` which
+        the rows are read are empty."""
+
     @property
     def total(self) -> int | None:
         """The number of rows; None if unknown. A file of lines is read to its end, which finds a damaged row."""
         return self.known_total
+
+    @cached_property
+    def features(self) -> Features:
+        """The columns as `datasets` has them, without those whose types are unknown."""
+        try:
+            return Features() if self.types is None else Features.from_arrow_schema(self.types)
+        except ValueError:  # a column is of a type that `datasets` does not know
+            return Features()
 
     def head(self, count: int = FIRST) -> dict[str, list[Any]]:
         """The first rows, by column."""
@@ -70,17 +82,20 @@ class Table(ABC):
         return f"{self.source}, row {number} (counting from 0)"
 
     def label_names(self, column: str) -> list[str] | None:
-        """The labels for ids in a column, if the data name them."""
-        if self.types is None:
-            return None
-        feature = datasets.Features.from_arrow_schema(self.types).get(column)
-        return getattr(getattr(feature, "feature", feature), "names", None)
+        """The labels for ids in a column, if the column or a file beside the table names them."""
+        return self.classes.get(column)
+
+    @property
+    def classes(self) -> dict[str, list[str]]:
+        """Column -> names of its ids, of columns that are a `ClassLabel` or lists of them."""
+        named = {name: getattr(getattr(each, "feature", each), "names", None) for name, each in self.features.items()}
+        return {name: names for name, names in named.items() if names}
 
 
 class LineTable(Table):
     """A csv, tsv, jsonl or json file; a `labels.txt` may be beside it, see [`load_multilabel`]."""
 
-    def __init__(self, path: Path, label_column: str):
+    def __init__(self, path: Path, label_column: str = "labels"):
         self.path, self.source, self._labels = path, str(path), path.with_name(LABEL_LIST)
         self.folder = path.parent
         self._without_header = ("text", label_column, "id") if self._labels.is_file() else ()
@@ -101,8 +116,7 @@ class LineTable(Table):
         self._tell(lines.left_out)
         return count
 
-    def read(self) -> tuple[dict[str, list[Any]], list[int]]:
-        """All rows by column, and the line on which each begins, counted from 1."""
+    def read(self, without: Collection[str] = ()) -> tuple[dict[str, list[Any]], Origins]:
         names, rows, left_out = self._lines()
         lines: list[int] = []
         columns: list[list[Any]] = [[] for _ in names]
@@ -111,7 +125,8 @@ class LineTable(Table):
             for column, value in zip(columns, values, strict=True):
                 column.append(value)
         self._tell(left_out)
-        return dict(zip(names, columns, strict=True)), lines
+        found = dict(zip(names, columns, strict=True))
+        return found, Origins(self.source, lines=np.array(lines, dtype=np.int64), ids=id_column(found.get("id")))
 
     def _tell(self, left_out: Counter[str]) -> None:
         self.notes = [f"{self.path.name}: {count} {what}." for what, count in left_out.items() if count]
@@ -126,60 +141,15 @@ class LineTable(Table):
         return None if found is None else found[0]
 
 
-class ParquetTable(Table):
-    """A parquet file."""
-
-    def __init__(self, path: Path):
-        self.path, self.source, self.folder = path, str(path), path.parent
-        with self._opened() as file:
-            self.types, self.known_total = file.schema_arrow, file.metadata.num_rows
-        self.columns = self.types.names
-
-    def __iter__(self) -> Iterator[Row]:
-        with self._opened() as file:
-            rows = (row for batch in file.iter_batches(AT_ONCE) for row in batch.to_pylist())
-            yield from enumerate(rows)
-
-    @contextmanager
-    def _opened(self) -> Iterator[parquet.ParquetFile]:
-        try:
-            with parquet.ParquetFile(self.path) as file:
-                yield file
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{self.path}: not readable as parquet: {error}. The file may end early.") from error
-
-
 class DataTable(Table):
-    """A split that `datasets` reads, in `data`."""
+    """A table that `datasets` reads; the rows of the Hub may be streamed."""
 
-    data: Any
-
-    def keep_stored(self, column: str) -> None:
-        """From now on, give the images of a column as they are stored, as bytes and path."""
-        if isinstance((self.data.features or {}).get(column), datasets.Image):
-            self.data = self.data.cast_column(column, datasets.Image(decode=False))
-
-
-class HubTable(DataTable):
-    """A split of a data set on the Hub, by `owner/name` or `owner/name:configuration`. No code of the repo runs, and
-    only the requested rows are fetched."""
-
-    def __init__(self, name: str, split: str | None, usual: str = "test"):
-        repo, _, configuration = name.partition(":")
-        try:
-            loaded = datasets.load_dataset(repo, configuration or None, streaming=True)
-        except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
-            raise DataError(
-                f"Hub data set {name!r} could not be loaded, and there is no such file or folder here: {error}"
-            ) from error
-        word = chosen_split(list(loaded), split, f"Hub data set {name!r}", usual)
-        self.source, self.data = f"{name}, {word} split", loaded[word]
-        self.note = f"{name}: the rows of its {word} split."
-        features = self.data.features
-        self.types = None if features is None else features.arrow_schema
-        self.columns = list(features or next(self._rows(), {}))
-        known = (self.data.info.splits or {}).get(word)
-        self.known_total = getattr(known, "num_examples", None) or None
+    def __init__(self, data: Any, source: str, folder: Path = Path(), split: str = ""):
+        self.data, self.source, self.folder = data, source, folder
+        self.types = None if data.features is None else data.features.arrow_schema
+        self.columns = list(data.features or next(self._rows(), {}))
+        known = (data.info.splits or {}).get(split)
+        self.known_total = len(data) if isinstance(data, Dataset) else getattr(known, "num_examples", None) or None
 
     def __iter__(self) -> Iterator[Row]:
         return enumerate(self._rows())
@@ -190,155 +160,87 @@ class HubTable(DataTable):
         except Exception as error:
             raise DataError(f"{self.source}: its rows could not be read: {error}") from error
 
+    def head(self, count: int = FIRST) -> dict[str, list[Any]]:
+        if not isinstance(self.data, Dataset):
+            return super().head(count)
+        return self.data.select_columns(self._readable)[:count]
 
-class StoredTable(DataTable):
-    """A split of a folder that `save_to_disk` wrote, or of one whose parquet files say their splits."""
+    def read(self, without: Collection[str] = ()) -> tuple[dict[str, list[Any]], Origins]:
+        names = [name for name in self.columns if name in without or name in self._readable]
+        return {name: [] if name in without else self.data[name][:] for name in names}, self.origins
 
-    def __init__(self, folder: Path, split: str | None, usual: str = "test"):
-        splits = stored(folder).splits
-        word = chosen_split([*splits], split, str(folder), usual)
-        self.source, self.data = f"{folder}, {word} split", splits[word]
-        if word == ALL:
-            self.source = str(folder)
-        else:
-            self.note = f"{folder} is a folder: the rows of its {word} split."
-        self.types, self.columns, self.known_total = (
-            self.data.features.arrow_schema,
-            self.data.column_names,
-            len(self.data),
-        )
+    @cached_property
+    def origins(self) -> Origins:
+        """The places of the rows."""
+        ids = id_column(self.data["id"][:]) if "id" in self.columns else None
+        return Origins(self.source, rows=np.arange(len(self.data)), ids=ids)
 
-    def __iter__(self) -> Iterator[Row]:
-        return enumerate(self.data)
+    @property
+    def _readable(self) -> list[str]:
+        found = ((name, self.features.get(name)) for name in self.columns)
+        return [name for name, kind in found if not hasattr(kind, "decode_example") and not is_image(kind)]
 
-
-def open_table(name: str, split: str | None = None, label_column: str = "labels", usual: str = "test") -> Table:
-    """A file, the file of a split in a folder, or a split on the Hub.
-
-    Args:
-        name: file, folder or Hub id.
-        split: of a folder or Hub id; default: `usual`, or the only one.
-        label_column: name for the second column of a tsv without header.
-
-    Raises:
-        DataError: the file, folder, data set or split does not exist, or the file's type is not supported.
-    """
-    path = Path(name)
-    if not path.exists():
-        if name.count("/") == 1 and not name.startswith((".", "/", "~")) and path.suffix.lower() not in FILES:
-            return HubTable(name, split, usual)
-        raise DataError(f"{name}: no such file or folder, and not a Hub id (owner/name).")
-    note = ""
-    if path.is_dir():
-        found = table_files(path, FILES)
-        if not found and is_stored(path):
-            return StoredTable(path, split, usual)
-        chosen = chosen_split(list(found), split, str(path), usual)
-        path = found[chosen]
-        which = "" if chosen == ALL else f", its {chosen} split"
-        note = f"{name} is a folder: the rows of {path.name}{which}."
-    elif split is not None:
-        raise DataError(f"`split` is {split!r}, but {name} is one file. Leave it out: all rows are read.")
-    if path.suffix.lower() not in FILES:
-        raise DataError(f"{name}: files of type {path.suffix!r} are not supported; expected {', '.join(FILES)}.")
-    table = ParquetTable(path) if path.suffix.lower() == ".parquet" else LineTable(path, label_column)
-    table.note = note
-    return table
+    def keep_stored(self, column: str) -> None:
+        """From now on, give the images of a column as they are stored, as bytes and path."""
+        if isinstance((self.data.features or {}).get(column), datasets.Image):
+            self.data = self.data.cast_column(column, datasets.Image(decode=False))
 
 
-def chosen_split(known: Sequence[str], asked: str | None, source: str, usual: str = "test") -> str:
-    """The split `asked` for; default: the `usual` one, or the only one.
+class ParquetTable(DataTable):
+    """Parquet files, of which each has a part of the rows."""
 
-    Raises:
-        DataError: the split does not exist.
-    """
-    wanted = asked or usual
-    synonyms = (word for split, words in SPLIT_WORDS.items() if wanted in (split, *words) for word in (split, *words))
-    found = next((word for word in (wanted, *synonyms) if word in known), None)
-    if found is None and asked is None and len(known) == 1:
-        found = known[0]
-    if found is None:
-        raise DataError(
-            f"{source} has no {wanted} split; it has {', '.join(known)}. Name one with --split, or give a file."
-            if known
-            else f"{source} contains no file named after a split, such as {wanted}. Give a file."
-        )
-    return found
+    def __init__(self, files: Sequence[Path], source: str | None = None):
+        self.files, self.source, self.folder = files, source or str(files[0]), files[0].parent
+        self.known_total = 0
+        for file in files:
+            with _opened(file) as opened:
+                self.types = self.types or opened.schema_arrow
+                self.known_total += opened.metadata.num_rows
+        assert self.types is not None, "there is a file"
+        self.columns = self.types.names
 
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for file in self.files:
+            with _opened(file) as opened:
+                for batch in opened.iter_batches(AT_ONCE):
+                    yield from batch.to_pylist()
 
-def files_of(path: Path) -> dict[str, Path]:
-    """Split -> its file; the split of a single file is `all`.
+    def head(self, count: int = FIRST) -> dict[str, list[Any]]:
+        with _opened(self.files[0]) as opened:
+            batch = next(opened.iter_batches(count, columns=self._readable), None)
+            return {name: [] for name in self._readable} if batch is None else batch.to_pydict()
 
-    Raises:
-        DataError: a folder lacks a file for the train split.
-    """
-    return _split_files(path) if path.is_dir() else {"all": path}
+    @cached_property
+    def data(self) -> Dataset:
+        """All rows."""
+        parts = [_whole(file) for file in self.files]
+        try:
+            return datasets.concatenate_datasets(parts)
+        except ValueError as error:
+            where = self.files[0].parent
+            raise DataError(f"{where}: the files of one split differ in their columns: {error}.") from error
 
-
-def _split_files(folder: Path) -> dict[str, Path]:
-    files, entries = table_files(folder), visible(folder)
-    if not files and len(tables := tables_in(folder)) == 1:
-        return {"all": tables[0]}
-    if not files.keys() & {"all", "train"}:
-        found = ", ".join(file.name for file in entries) or "nothing"
-        raise DataError(
-            f"{folder}: no file for the train split, expected {' or '.join(SPLIT_WORDS['train'])} with "
-            f"{', '.join((*SUFFIXES, '.parquet'))}; found {found}. "
-            "A single file is split at random."
-        )
-    return files
+    def keep_stored(self, column: str) -> None:
+        """They are."""
 
 
-def table_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> dict[str, Path]:
-    """Split -> its table in a folder, or in a folder of the split with its images. The only table of a folder of images
-    is `all`."""
-    files = {}
-    for split, words in SPLIT_WORDS.items():
-        below = next((each for each in _called(folder, words) if each.is_dir()), None)
-        if file := split_file(folder, split, words, suffixes) or (below and _only_table(below)):
-            files[split] = file
-    only = None if files else _only_table(folder)
-    return files if only is None else {"all": only}
-
-
-def split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequence[str]) -> Path | None:
-    """The file of a split, whose name is one of `words`, in any case, or None."""
-    names = [f"{word}{suffix}" for word in words for suffix in suffixes]
-    matches = [file for file in _called(folder, names) if file.is_file()]
-    if len(matches) > 1:
-        raise DataError(
-            f"{folder}: two files for the {split} split: {', '.join(file.name for file in matches)}. Keep one."
-        )
-    return matches[0] if matches else None
-
-
-def _called(folder: Path, names: Sequence[str]) -> list[Path]:
-    """What a folder holds under one of these names, upper case or lower, in their order."""
-    found = [each for each in visible(folder) if each.name.lower() in names]
-    return sorted(found, key=lambda each: names.index(each.name.lower()))
-
-
-def _only_table(folder: Path) -> Path | None:
-    """The only csv, tsv or jsonl of a folder, if it names image files."""
-    tables = tables_in(folder)
-    return tables[0] if len(tables) == 1 and names_image_files(tables[0]) else None
-
-
-def tables_in(folder: Path) -> list[Path]:
-    """The files of rows in a folder, whatever their names; a list of class names is no file of rows."""
-    return [file for file in visible(folder) if file.suffix.lower() in SUFFIXES and not is_name_file(file)]
-
-
-def names_image_files(file: Path) -> bool:
-    """True if a column of a file has the names of image files."""
+@contextmanager
+def _opened(file: Path) -> Iterator[parquet.ParquetFile]:
     try:
-        return image_column({}, LineTable(file, "labels").head(), None, None) is not None
-    except DataError:
-        return False
+        with parquet.ParquetFile(file) as opened:
+            yield opened
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{file}: not readable as parquet: {error}. The file may end early.") from error
 
 
-def parts(rows: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of `size` rows; the last may be shorter."""
-    iterator = iter(rows)
-    while part := list(islice(iterator, size)):
-        yield part
+def _whole(file: Path) -> Dataset:
+    with _opened(file) as opened:
+        table = opened.read()
+    for column in table.schema:
+        try:
+            Features.from_arrow_schema(pa.schema([column]))
+        except ValueError as error:
+            raise DataError(f"{file}: the column {column.name!r} is not readable: {error}. Remove it.") from error
+    if len(set(table.column_names)) < len(table.column_names):
+        raise DataError(f"{file}: two columns have the same name: {', '.join(table.column_names)}. Rename one.")
+    return Dataset(table)

@@ -23,9 +23,9 @@ from .column_choice import INDEXES, LABELS
 from .column_labels import column_labels
 from .column_values import has_marks
 from .common import WRITE_ZERO, DataError
-from .inputs.stored_arrays import BROKEN, reason
 from .label_cells import gold_labels, in_order, label_cell
-from .row_tables import open_table
+from .stored_arrays import BROKEN, reason
+from .table_sources import open_table
 
 IDS = ("id", "ids", "idx", "row_id")  # names of the column that tells rows apart
 SCORES = ("scores", "probabilities", "predictions")  # of a column with the scores of a row by name

@@ -13,7 +13,7 @@ from typing import Any
 
 from .columns import TagTable
 from .common import DataError
-from .inputs.raw_text import split_words
+from .raw_text import split_words
 
 SPAN_COLUMNS = ("entities", "spans", "label", "labels", "annotations")  # usual names of columns of spans
 NAMES = ("label", "type", "entity", "entity_group", "tag")  # of the type, in a mapping

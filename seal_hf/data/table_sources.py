@@ -1,4 +1,5 @@
-"""Tables as users have them: `datasets` and pandas in memory, folders of `save_to_disk`, parquet files, and the Hub."""
+"""Where tables are: `datasets` and pandas in memory, files and folders, folders of `save_to_disk`, and the Hub; and the
+files of a folder by split."""
 
 from __future__ import annotations
 
@@ -10,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import numpy as np
 import pyarrow as pa
 from datasets import Dataset
-from pyarrow import parquet
 
 from ..utils.files import visible
 from ..utils.messages import few
-from .column_values import LOOKED_AT
-from .common import DataError, Origins, id_column
+from .common import DataError
+from .image_tables import image_column
+from .line_files import SUFFIXES
+from .name_files import is_name_file
+from .row_tables import DataTable, LineTable, ParquetTable, Table
 
 SPLIT_WORDS = {
     "train": ("train", "training"),
@@ -28,6 +30,8 @@ SPLIT_WORDS = {
 EXPECTED = (
     "a name, a path, a Hub id, a datasets.Dataset or DatasetDict, a pandas DataFrame, or a mapping of splits to these"
 )
+ALL = "all"  # the only split of a data set that has none
+FILES = (*SUFFIXES, ".parquet")
 SAVED = ("dataset_dict.json", "state.json")  # files that `save_to_disk` writes for several splits and for one
 TABLE_FILES = (".parquet", ".arff", ".csv", ".tsv", ".jsonl", ".conll")
 SHARD = re.compile(r"-(\d+)-of-(\d+)$")  # end of the name of a file with a part of a split
@@ -41,23 +45,15 @@ class Tables:
         name: short name, for logs and the model card.
         source: the source in words, for messages.
         splits: tables by `train`, `validation` and `test`; or one table `all`, which is not split.
-        origins: the places of the rows, by split.
         notes: what was left out.
-        folder: the place of files that the tables name.
+        path: the file or folder; None for tables in memory and on the Hub.
     """
 
     name: str
     source: str
-    splits: dict[str, Dataset]
-    origins: dict[str, Origins] = field(default_factory=dict)
+    splits: dict[str, Table]
     notes: list[str] = field(default_factory=list)
-    folder: Path = Path()
-
-
-def class_names(table: Dataset, column: str) -> list[str] | None:
-    """Names of the ids in a column, if its feature is a ClassLabel or a list of them; None otherwise."""
-    feature = table.features.get(column)
-    return getattr(getattr(feature, "feature", feature), "names", None)
+    path: Path | None = None
 
 
 def split_of(name: str) -> str | None:
@@ -71,115 +67,151 @@ def loaded(data: Any, load: Callable[[Any], Any]) -> Any:
     return data if hasattr(data, "label_names") else load(data)
 
 
-def in_memory(data: Any) -> Tables:
-    """A `Dataset`, a pandas frame, or a mapping of splits to these.
+def tables_of(data: Any, path: Path | None, label_column: str = "labels") -> Tables:
+    """The tables of a data set by split.
+
+    Args:
+        data: a `Dataset`, a pandas frame, a mapping of splits to these, or a Hub id, `owner/name` or
+            `owner/name:configuration`, of which no code runs.
+        path: of a file or folder in place of `data`. The parquet files of a folder name their splits:
+            `train.parquet`, `test-00000-of-00002.parquet`.
+        label_column: name for the second column of a tsv without header.
 
     Raises:
-        DataError: `data` is of another type, or its names are not names of splits.
+        DataError: `data` is of another type, a file is damaged, the Hub data set cannot be loaded, or the names are not
+            names of splits.
     """
+    if path is not None and not is_stored(path):
+        tables: dict[str, Table] = {split: LineTable(file, label_column) for split, file in files_of(path).items()}
+        read = {table.source for table in tables.values()}
+        others = visible(path) if path.is_dir() else ()
+        others = [file for file in others if file.suffix.lower() in SUFFIXES and str(file) not in read]
+        notes = [
+            f"{file.name} is not read: its name is not that of a split." for file in others if not is_name_file(file)
+        ]
+        return Tables(path.stem, str(path), tables, notes, path)
+    if path is not None:
+        found = _by_split(*_stored(path), path.stem if path.is_file() else path.name, str(path))
+        found.path = path
+        return found
+    if isinstance(data, str):
+        return _by_split(from_hub(data), [], data.partition(":")[0].split("/")[-1], data, "Hub data set ")
     source = f"{type(data).__name__} in memory"
-    tables = data if isinstance(data, Mapping) else {"": data}
-    found = {str(split): _as_dataset(table, source) for split, table in tables.items()}
-    name = next((table.info.dataset_name for table in found.values() if table.info.dataset_name), "data")
-    return _by_split(found, name, source)
+    splits = data if isinstance(data, Mapping) else {"": data}
+    frames = {str(split): _as_dataset(table, source) for split, table in splits.items()}
+    name = next((table.info.dataset_name for table in frames.values() if table.info.dataset_name), "data")
+    return _by_split(_of_datasets(frames, source), [], name, source)
 
 
-def is_stored(path: Path) -> bool:
-    """True if a path is a parquet file, a folder of them, or a folder that `save_to_disk` wrote."""
-    return path.suffix.lower() == ".parquet" if path.is_file() else _is_saved(path) or bool(_parquet_files(path))
+def _by_split(found: Mapping[str, Table], notes: list[str], name: str, source: str, kind: str = "") -> Tables:
+    """Tables by our names of splits. A table named "" becomes `all`, and so does a train split without others.
+
+    Args:
+        kind: kind of the source, for the message.
+    """
+    words = {ALL: ""} if "" in found else {}
+    for split, known in SPLIT_WORDS.items():
+        word = next((word for word in known if word in found), None)
+        words |= {} if word is None else {split: word}
+    if not words.keys() & {ALL, "train"}:
+        what = f"{kind}{source!r}" if kind else source
+        raise DataError(f"{what} has the splits {', '.join(found)}, expected train, validation, test.")
+    if set(words) == {"train"}:
+        words = {ALL: words["train"]}
+    left = [split for split in found if split not in words.values()]
+    notes = [*([f"splits that are not read: {', '.join(left)}."] if left else []), *notes]
+    return Tables(name, source, {split: found[word] for split, word in words.items()}, notes)
 
 
-def stored(path: Path) -> Tables:
-    """The tables at a path that [`is_stored`]. The files of a folder name their split: `train.parquet`,
-    `test-00000-of-00002.parquet`.
+def open_table(name: str, split: str | None = None, label_column: str = "labels", usual: str = "test") -> Table:
+    """A file, the file of a split in a folder, or a split on the Hub, of which only the requested rows are fetched.
+
+    Args:
+        name: file, folder or Hub id.
+        split: of a folder or Hub id; default: `usual`, or the only one.
+        label_column: name for the second column of a tsv without header.
 
     Raises:
-        DataError: a file is damaged, or the names are not names of splits.
+        DataError: the file, folder, data set or split does not exist, or the file's type is not supported.
     """
-    found = _stored(path)
-    found.folder = path.parent if path.is_file() else path
+    path = Path(name)
+    if not path.exists():
+        if name.count("/") == 1 and not name.startswith((".", "/", "~")) and path.suffix.lower() not in FILES:
+            tables = from_hub(name, streaming=True)
+            word = chosen_split(list(tables), split, f"Hub data set {name!r}", usual)
+            tables[word].note = f"{name}: the rows of its {word} split."
+            return tables[word]
+        raise DataError(f"{name}: no such file or folder, and not a Hub id (owner/name).")
+    note = ""
+    if path.is_dir():
+        files = table_files(path, FILES)
+        if not files and is_stored(path):
+            tables = _by_split(*_stored(path), path.name, name).splits
+            word = chosen_split(list(tables), split, name, usual)
+            tables[word].note = "" if word == ALL else f"{name} is a folder: the rows of its {word} split."
+            return tables[word]
+        chosen = chosen_split(list(files), split, name, usual)
+        path = files[chosen]
+        which = "" if chosen == ALL else f", its {chosen} split"
+        note = f"{name} is a folder: the rows of {path.name}{which}."
+    elif split is not None:
+        raise DataError(f"`split` is {split!r}, but {name} is one file. Leave it out: all rows are read.")
+    if path.suffix.lower() not in FILES:
+        raise DataError(f"{name}: files of type {path.suffix!r} are not supported; expected {', '.join(FILES)}.")
+    table = ParquetTable([path]) if path.suffix.lower() == ".parquet" else LineTable(path, label_column)
+    table.note = note
+    return table
+
+
+def chosen_split(known: Sequence[str], asked: str | None, source: str, usual: str = "test") -> str:
+    """The split `asked` for; default: the `usual` one, or the only one.
+
+    Raises:
+        DataError: the split does not exist.
+    """
+    wanted = asked or usual
+    synonyms = (word for split, words in SPLIT_WORDS.items() if wanted in (split, *words) for word in (split, *words))
+    found = next((word for word in (wanted, *synonyms) if word in known), None)
+    if found is None and asked is None and len(known) == 1:
+        found = known[0]
+    if found is None:
+        raise DataError(
+            f"{source} has no {wanted} split; it has {', '.join(known)}. Name one with --split, or give a file."
+            if known
+            else f"{source} contains no file named after a split, such as {wanted}. Give a file."
+        )
     return found
 
 
-def _stored(path: Path) -> Tables:
-    if path.is_file():
-        return _by_split({"": _read(path)}, path.stem, str(path))
-    if not _is_saved(path):
-        return _parquet_folder(path)
-    try:
-        saved = datasets.load_from_disk(str(path))
-    except Exception as error:  # the library raises a dozen kinds; the user needs the folder and the reason
-        raise DataError(f"{path}: not readable as a saved data set: {error}. Save it again.") from error
-    return _by_split(saved if isinstance(saved, Mapping) else {"": saved}, path.name, str(path))
+# --- in memory and on the Hub ----------------------------------------------------------------------------------------
 
 
-def first_rows(path: Path) -> Tables:
-    """The first rows of the first table of a path that [`is_stored`].
+def from_hub(name: str, streaming: bool = False) -> dict[str, Table]:
+    """The splits of a Hub data set, by its own names.
 
     Raises:
-        DataError: a file is damaged.
-    """
-    if _is_saved(path):
-        found = _stored(path)
-        split = next(iter(found.splits))
-        table = found.splits[split]
-        return Tables(path.stem, str(path), {split: table.select(range(min(len(table), LOOKED_AT)))}, found.origins)
-    file = path if path.is_file() else _parquet_files(path)[0]
-    try:
-        with parquet.ParquetFile(file) as opened:
-            batch = next(opened.iter_batches(LOOKED_AT), None)
-            table = opened.schema_arrow.empty_table() if batch is None else pa.Table.from_batches([batch])
-            return Tables(path.stem, str(path), {"all": Dataset(table)})
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(file, error) from error
-
-
-def from_hub(name: str) -> Tables:
-    """Load the Hub data set `owner/name` or `owner/name:configuration` with `datasets.load_dataset`. No code of it
-    runs.
-
-    Raises:
-        DataError: the data set cannot be loaded, or its names are not names of splits.
+        DataError: the data set cannot be loaded.
     """
     repo, _, configuration = name.partition(":")
     try:
-        loaded = datasets.load_dataset(repo, configuration or None)
+        loaded = datasets.load_dataset(repo, configuration or None, **({"streaming": True} if streaming else {}))
     except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
         raise DataError(
             f"Hub data set {name!r} could not be loaded, and there is no such file or folder here: {error}"
         ) from error
-    return _by_split(loaded, repo.split("/")[-1], name, kind="Hub data set ")
+    return _of_datasets(loaded, name)
 
 
-def _by_split(
-    found: Mapping[str, Any], name: str, source: str, files: Mapping[str, Path] | None = None, kind: str = ""
-) -> Tables:
-    """Tables by our names of splits. A table named "" becomes `all`, and so does a train split without others.
-
-    Args:
-        files: name in `found` -> its file, if the split is one file.
-        kind: kind of the source, for the message.
-    """
-    words = {"all": ""} if "" in found else {}
-    for split, known in SPLIT_WORDS.items():
-        word = next((word for word in known if word in found), None)
-        words |= {} if word is None else {split: word}
-    if not words.keys() & {"all", "train"}:
-        what = f"{kind}{source!r}" if kind else source
-        raise DataError(f"{what} has the splits {', '.join(found)}, expected train, validation, test.")
-    if set(words) == {"train"}:
-        words = {"all": words["train"]}
-    splits = {split: found[word].with_format(None) for split, word in words.items()}
-    origins = {}
-    for split, word in words.items():
-        ids = id_column(splits[split]["id"][:]) if "id" in splits[split].column_names else None
-        place = str((files or {}).get(word) or (f"{source}, {word} split" if word else source))
-        origins[split] = Origins(place, rows=np.arange(len(splits[split])), ids=ids)
-    left = [split for split in found if split not in words.values()]
-    return Tables(name, source, splits, origins, [f"splits that are not read: {', '.join(left)}."] if left else [])
-
-
-# --- one table ------------------------------------------------------------------------------------------------------
+def _of_datasets(splits: Mapping[str, Any], source: str, folder: Path = Path()) -> dict[str, Table]:
+    return {
+        word: DataTable(
+            data.with_format(None) if isinstance(data, Dataset) else data,
+            f"{source}, {word} split" if word else source,
+            folder,
+            word,
+        )
+        for word, data in splits.items()
+    }
 
 
 def _as_dataset(table: Any, source: str) -> Dataset:
@@ -223,7 +255,12 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and value != value else value
 
 
-# --- files ----------------------------------------------------------------------------------------------------------
+# --- parquet and save_to_disk ----------------------------------------------------------------------------------------
+
+
+def is_stored(path: Path) -> bool:
+    """True if a path is a parquet file, a folder of them, or a folder that `save_to_disk` wrote."""
+    return path.suffix.lower() == ".parquet" if path.is_file() else _is_saved(path) or bool(_parquet_files(path))
 
 
 def _is_saved(path: Path) -> bool:
@@ -237,6 +274,19 @@ def _parquet_files(folder: Path) -> list[Path]:
     return next((files for files in found if files), [])
 
 
+def _stored(path: Path) -> tuple[dict[str, Table], list[str]]:
+    """The tables at a path that [`is_stored`], by their own names of splits; and notes."""
+    if path.is_file():
+        return {"": ParquetTable([path])}, []
+    if not _is_saved(path):
+        return _parquet_folder(path)
+    try:
+        saved = datasets.load_from_disk(str(path))
+    except Exception as error:  # the library raises a dozen kinds; the user needs the folder and the reason
+        raise DataError(f"{path}: not readable as a saved data set: {error}. Save it again.") from error
+    return _of_datasets(saved if isinstance(saved, Mapping) else {"": saved}, str(path), path), []
+
+
 def check_one_kind(folder: Path, own: str) -> None:
     """Raises DataError if a folder holds tables in files of another kind than `own`, which would not be read."""
     others = [
@@ -248,7 +298,7 @@ def check_one_kind(folder: Path, own: str) -> None:
         )
 
 
-def _parquet_folder(folder: Path) -> Tables:
+def _parquet_folder(folder: Path) -> tuple[dict[str, Table], list[str]]:
     files = _parquet_files(folder)
     check_one_kind(folder, ".parquet")
     shards: dict[str, list[Path]] = {}
@@ -270,16 +320,13 @@ def _parquet_folder(folder: Path) -> Tables:
             f"{folder}: no file names its split, as train.parquet does; found "
             f"{', '.join(file.name for file in files)}. Rename them, or give one file."
         )
-    found = {split: _joined([_read(file) for file in shards[name]], folder) for split, name in named.items()}
-    tables = _by_split(
-        found,
-        folder.name,
-        str(folder),
-        {split: shards[name][0] for split, name in named.items() if len(shards[name]) == 1},
-    )
+    tables: dict[str, Table] = {}
+    for split, name in named.items():
+        several = f"{folder}, {split} split" if split else str(folder)
+        tables[split] = ParquetTable(shards[name], several if len(shards[name]) > 1 else None)
+        tables[split].folder = folder
     left = [file.name for name, some in shards.items() for file in some if name not in named.values()]
-    tables.notes += [f"{name} is not read: its name does not tell a split." for name in left]
-    return tables
+    return tables, [f"{name} is not read: its name does not tell a split." for name in left]
 
 
 def _check_whole(folder: Path, files: Sequence[Path]) -> None:
@@ -295,28 +342,73 @@ def _check_whole(folder: Path, files: Sequence[Path]) -> None:
         )
 
 
-def _joined(parts: list[Dataset], folder: Path) -> Dataset:
+# --- files of lines --------------------------------------------------------------------------------------------------
+
+
+def files_of(path: Path) -> dict[str, Path]:
+    """Split -> its file; the split of a single file is `all`.
+
+    Raises:
+        DataError: a folder lacks a file for the train split.
+    """
+    if not path.is_dir():
+        return {ALL: path}
+    files, entries = table_files(path), visible(path)
+    if not files and len(tables := _tables_in(path)) == 1:
+        return {ALL: tables[0]}
+    if not files.keys() & {ALL, "train"}:
+        found = ", ".join(file.name for file in entries) or "nothing"
+        raise DataError(
+            f"{path}: no file for the train split, expected {' or '.join(SPLIT_WORDS['train'])} with "
+            f"{', '.join((*SUFFIXES, '.parquet'))}; found {found}. "
+            "A single file is split at random."
+        )
+    return files
+
+
+def table_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> dict[str, Path]:
+    """Split -> its table in a folder, or in a folder of the split with its images. The only table of a folder of images
+    is `all`."""
+    files = {}
+    for split, words in SPLIT_WORDS.items():
+        below = next((each for each in _called(folder, words) if each.is_dir()), None)
+        if file := _split_file(folder, split, words, suffixes) or (below and _only_table(below)):
+            files[split] = file
+    only = None if files else _only_table(folder)
+    return files if only is None else {ALL: only}
+
+
+def _split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequence[str]) -> Path | None:
+    """The file of a split, whose name is one of `words`, in any case, or None."""
+    names = [f"{word}{suffix}" for word in words for suffix in suffixes]
+    matches = [file for file in _called(folder, names) if file.is_file()]
+    if len(matches) > 1:
+        raise DataError(
+            f"{folder}: two files for the {split} split: {', '.join(file.name for file in matches)}. Keep one."
+        )
+    return matches[0] if matches else None
+
+
+def _called(folder: Path, names: Sequence[str]) -> list[Path]:
+    """What a folder holds under one of these names, upper case or lower, in their order."""
+    found = [each for each in visible(folder) if each.name.lower() in names]
+    return sorted(found, key=lambda each: names.index(each.name.lower()))
+
+
+def _only_table(folder: Path) -> Path | None:
+    """The only csv, tsv or jsonl of a folder, if it names image files."""
+    tables = _tables_in(folder)
+    return tables[0] if len(tables) == 1 and _names_image_files(tables[0]) else None
+
+
+def _tables_in(folder: Path) -> list[Path]:
+    """The files of rows in a folder, whatever their names; a list of class names is no file of rows."""
+    return [file for file in visible(folder) if file.suffix.lower() in SUFFIXES and not is_name_file(file)]
+
+
+def _names_image_files(file: Path) -> bool:
+    """True if a column of a file has the names of image files."""
     try:
-        return datasets.concatenate_datasets(parts)
-    except ValueError as error:
-        raise DataError(f"{folder}: the files of one split differ in their columns: {error}.") from error
-
-
-def _read(file: Path) -> Dataset:
-    try:
-        with parquet.ParquetFile(file) as opened:
-            table = opened.read()
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(file, error) from error
-    for field_of in table.schema:
-        try:
-            datasets.Features.from_arrow_schema(pa.schema([field_of]))
-        except ValueError as error:
-            raise DataError(f"{file}: the column {field_of.name!r} is not readable: {error}. Remove it.") from error
-    if len(set(table.column_names)) < len(table.column_names):
-        raise DataError(f"{file}: two columns have the same name: {', '.join(table.column_names)}. Rename one.")
-    return Dataset(table)
-
-
-def _unreadable(file: Path, error: Exception) -> DataError:
-    return DataError(f"{file}: not readable as parquet: {error}. The file may end early.")
+        return image_column({}, LineTable(file).head(), None, None) is not None
+    except DataError:
+        return False

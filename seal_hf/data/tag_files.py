@@ -14,10 +14,11 @@ from .columns import Rows, read_columns, take
 from .common import SPLITS, DataError, find_data, groups_of, random_split
 from .name_files import LABEL_LIST, is_name_file, names_beside
 from .references import is_references, read_references
+from .row_tables import LineTable
 from .srl import read_srl
 from .stratified import complete_splits
-from .table_sources import SPLIT_WORDS, from_hub, in_memory, is_stored, split_of, stored
-from .tag_tables import JSON, PREDICATE, is_long, line_tables, read_tables, stored_tables
+from .table_sources import ALL, SPLIT_WORDS, Tables, is_stored, split_of, tables_of
+from .tag_tables import JSON, PREDICATE, is_long, read_tables, tag_table
 
 COLUMN_SUFFIXES = (
     ".conll",
@@ -48,19 +49,18 @@ def read_splits(
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
     path = find_data(dataset, data_dir, (), () if reading.roles else ("toy_tags",))
     if path is None or is_stored(path):
-        tables = stored(path) if path else from_hub(dataset) if isinstance(dataset, str) else in_memory(dataset)
+        tables = tables_of(dataset, path)
     else:
-        files = _with_train(split_files(path, notes), path) if path.is_dir() else {"all": path}
+        files = _with_train(split_files(path, notes), path) if path.is_dir() else {ALL: path}
         if not all(map(_has_rows, files.values())):
             return path.stem, dataset, _read_files(files, reading, seed, notes)
-        found = line_tables(files, notes)
-        name, source = path.stem, str(path)
-    if path is None or is_stored(path):
-        found, name, source = stored_tables(tables), tables.name, tables.source
-        notes += tables.notes
+        of_splits = {split: file for split, file in files.items() if split in (ALL, *SPLITS)}
+        tables = Tables(path.stem, str(path), {split: LineTable(file, "tags") for split, file in of_splits.items()})
+    found = {split: tag_table(table) for split, table in tables.splits.items()}
+    notes += [*tables.notes, *(note for table in tables.splits.values() for note in table.notes)]
     named = None if path is None else names_beside(path, (LABEL_LIST,))
     splits = read_tables(found, reading.word_column, reading.tag_column, notes, reading.roles, named)
-    return name, source, _complete(splits, seed, notes)
+    return tables.name, tables.source, _complete(splits, seed, notes)
 
 
 def _has_rows(file: Path) -> bool:

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from ..utils.messages import did_you_mean
 from .columns import ORIGINS, TAG_NAMES, WORD_NAMES, Rows, TagTable
-from .common import SPLITS, DataError, Origins, id_column
-from .row_tables import LineTable
+from .common import DataError, Origins
+from .row_tables import LineTable, Table
 from .spans import SPAN_COLUMNS, differ, words_and_tags
-from .table_sources import Tables, class_names
 
 JSON = (".json", ".jsonl")
 USUAL = {"word_column": ("words", "tokens"), "tag_column": ("tags", "ner_tags", "pos_tags", "labels")}
@@ -26,28 +23,12 @@ PREDICATE = "predicate"
 SENTENCE_NAME = re.compile(r"(?i)(?:sentences?|sents?)(?:[ _.-]?(?:#|id|idx|nr|no|num|number|index))?|sid")
 
 
-def stored_tables(tables: Tables) -> dict[str, TagTable]:
-    """The splits of tables in memory, on disk or on the Hub."""
-    found = {}
-    for split, table in tables.splits.items():
-        classes = {name: names for name in table.column_names if (names := class_names(table, name))}
-        kept = [name for name in table.column_names if not hasattr(table.features[name], "decode_example")]
-        found[split] = TagTable({name: table[name][:] for name in kept}, tables.origins[split], classes)
-    return found
-
-
-def line_tables(files: Mapping[str, Path], notes: list[str]) -> dict[str, TagTable]:
-    """The splits of json, jsonl, csv and tsv files, whose key is `all` for a single file."""
-    found = {}
-    for split, file in files.items():
-        table = LineTable(file, USUAL["tag_column"][0])
-        columns, lines = table.read()
-        notes += table.notes
-        if file.suffix.lower() not in JSON:
-            columns, lines = _sentences(columns, lines, file)
-        ids = id_column(columns["id"]) if "id" in columns else None
-        found[split] = TagTable(columns, Origins(str(file), lines=np.array(lines, dtype=np.int64), ids=ids))
-    return {split: table for split, table in found.items() if split in ("all", *SPLITS)}
+def tag_table(table: Table) -> TagTable:
+    """All rows of a table, one per sentence."""
+    columns, origins = table.read()
+    if isinstance(table, LineTable) and table.path.suffix.lower() not in JSON:
+        columns, origins = _sentences(columns, origins)
+    return TagTable(columns, origins, table.classes)
 
 
 def is_long(columns: Sequence[str]) -> bool:
@@ -55,14 +36,14 @@ def is_long(columns: Sequence[str]) -> bool:
     return any(map(SENTENCE_NAME.fullmatch, columns)) and any(name.lower() in WORD_NAMES for name in columns)
 
 
-def _sentences(columns: dict[str, list[Any]], lines: list[int], file: Path) -> tuple[dict[str, list[Any]], list[int]]:
+def _sentences(columns: dict[str, list[Any]], origins: Origins) -> tuple[dict[str, list[Any]], Origins]:
     """Rows of words as rows of sentences. An empty cell repeats the sentence above it."""
     names = [name for name in columns if SENTENCE_NAME.fullmatch(name)]
     if not names or not any(name.lower() in WORD_NAMES for name in columns):
         raise DataError(
-            f"{file}: the columns are {', '.join(columns)}. Tags are read from a table with a word in each row if a "
-            "column sentence_id names its sentence, beside word and tag. Else give columns without a header (.conll, "
-            ".tsv), or .jsonl or .parquet with lists of words and tags."
+            f"{origins.source}: the columns are {', '.join(columns)}. Tags are read from a table with a word in each "
+            "row if a column sentence_id names its sentence, beside word and tag. Else give columns without a header "
+            "(.conll, .tsv), or .jsonl or .parquet with lists of words and tags."
         )
     keys = columns[names[0]]
     begins = [i for i, key in enumerate(keys) if i == 0 or (str(key).strip() and key != _last(keys, i))]
@@ -71,9 +52,8 @@ def _sentences(columns: dict[str, list[Any]], lines: list[int], file: Path) -> t
     for begin in begins:
         if keys[begin] in seen:
             raise DataError(
-                f"{file}, line {lines[begin]}: the sentence {keys[begin]!r} occurs before, apart from these words. "
-                "Sort "
-                f"the rows by {names[0]!r}, or give each sentence its own value."
+                f"{origins.place(begin)}: the sentence {keys[begin]!r} occurs before, apart from these words. Sort the "
+                f"rows by {names[0]!r}, or give each sentence its own value."
             )
         seen.add(keys[begin])
     parts = [*zip(begins, ends, strict=True)]
@@ -82,7 +62,7 @@ def _sentences(columns: dict[str, list[Any]], lines: list[int], file: Path) -> t
     tags = next((name for usual in TAG_NAMES for name in others if name.lower() == usual), None)
     renamed = {words: "words"} | ({} if tags is None else {tags: "tags"})
     found = {renamed.get(name, name): [columns[name][a:b] for a, b in parts] for name in (words, *others)}
-    return found, [lines[begin] for begin in begins]
+    return found, replace(origins.take(begins), ids=None)
 
 
 def _last(keys: Sequence[Any], i: int) -> Any:

@@ -11,15 +11,16 @@ import numpy as np
 import pyarrow as pa
 from datasets import Dataset, concatenate_datasets
 
+from .arff_rows import ArffReader, FeatureTable, find_arff, is_arff
 from .common import IMAGE, PAIR, DataError, MultiLabelData, fixed_size_column
 from .image_files import resized, size_of
+from .image_rows import ImageTable, image_column_of, image_files
 from .image_tables import FEATURE
-from .inputs.features import ArffReader, FeatureTable, find_arff, is_arff
-from .inputs.images import pictures_of
-from .inputs.label_images import ImageTable, image_column_of, image_files
-from .inputs.tables import TextReader, text_column_of
-from .inputs.words import Needs, SentenceFile
-from .row_tables import Table, open_table
+from .label_rows import TextReader, text_column_of
+from .pictures import pictures_of
+from .row_tables import Table
+from .sentences import Needs, SentenceFile
+from .table_sources import open_table
 
 AT_ONCE = 1000  # rows
 GOLD = ("labels", "tags", "sample_weight")  # columns that rows without gold lack

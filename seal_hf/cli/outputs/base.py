@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from transformers.utils import logging
 
-from ...data.inputs.base import Chunk, Reader
-from ...data.inputs.writers import Writer, table_writer
+from ...data.chunks import Chunk, Reader
+from ...data.writers import Writer, table_writer
 from ...saving.kinds import has_loss_net, saved_config
 from ...utils.messages import few
 from ..programs import is_first_process

@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from ...core.masks import palette
-from ...data.inputs.base import Chunk, Reader
+from ...data.chunks import Chunk, Reader
 from ...tasks.masks.decisions import ClassMaskDecisions
 from ...tasks.masks.metrics import MaskCounts
 from ...tasks.masks.report import iou_table

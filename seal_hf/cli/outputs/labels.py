@@ -17,15 +17,16 @@ from torch import Tensor
 
 from ...core.decisions import as_threshold
 from ...core.hierarchy import hierarchy_of
+from ...data.arff_rows import ArffReader, FeatureTable, find_arff, is_arff
+from ...data.chunks import Chunk
 from ...data.column_choice import LABELS, need_column, usual_labels
 from ...data.common import WRITE_ZERO, DataError
-from ...data.inputs.base import Chunk
-from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
-from ...data.inputs.label_images import ImageFiles, ImageTable, image_column_of, image_files
-from ...data.inputs.tables import TextReader, text_column_of
-from ...data.inputs.writers import Writer, schema_of, table_writer
+from ...data.image_rows import ImageFiles, ImageTable, image_column_of, image_files
 from ...data.label_cells import MULTI_HOT, gold_labels, in_order
-from ...data.row_tables import Table, open_table
+from ...data.label_rows import TextReader, text_column_of
+from ...data.row_tables import Table
+from ...data.table_sources import open_table
+from ...data.writers import Writer, schema_of, table_writer
 from ...saving.kinds import holds_image_classifier
 from ...tasks.labels.decisions.label_decisions import LabelDecisions
 from ...tasks.labels.metrics import row_blocks

@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 
 from ...data.common import DataError
-from ...data.inputs.writers import Rows, Writer
+from ...data.writers import Rows, Writer
 from ...utils.files import new_name, whole_file
 
 PROBABILITY, ENERGIES = "_probability", "energies.json"

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 
 from ...core.masks import IGNORE
-from ...data.inputs.base import Chunk, Reader
-from ...data.inputs.images import pictures_of
+from ...data.chunks import Chunk, Reader
 from ...data.mask_values import MaskValues
+from ...data.pictures import pictures_of
 from ...reports.common import results_table
 from ...saving.batches import image_batches
 from ...tasks.labels.metrics import DEFAULT_GRID

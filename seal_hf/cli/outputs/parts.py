@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ...data.inputs.writers import Rows, Writer
+from ...data.writers import Rows, Writer
 from ...utils.files import locked, whole_file
 from .processes import Processes
 

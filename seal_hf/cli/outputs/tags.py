@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from ...core.tag_schemes import given_types, scheme_of_model, spans
+from ...data.chunks import Chunk, Reader
 from ...data.common import DataError
-from ...data.inputs.base import Chunk, Reader
-from ...data.inputs.words import Needs, Sentence, SentenceFile
-from ...data.inputs.writers import Rows, Writer, add_text, table_writer
+from ...data.sentences import Needs, Sentence, SentenceFile
 from ...data.tensors.vocabulary import Vocabulary
+from ...data.writers import Rows, Writer, add_text, table_writer
 from ...nets.recurrent import BiLSTMConfig
 from ...reports.common import results_table
 from ...tasks.tags.chains import tied_crf

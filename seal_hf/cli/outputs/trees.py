@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...data.brackets import tags_to_tree
-from ...data.inputs.base import Chunk, Reader
-from ...data.inputs.trees import TreeSentences, holds_brackets
-from ...data.inputs.words import Sentence
-from ...data.inputs.writers import table_writer
+from ...data.chunks import Chunk, Reader
+from ...data.sentences import Sentence
+from ...data.tree_sentences import TreeSentences, holds_brackets
 from ...data.trees import TREE_FILES
+from ...data.writers import table_writer
 from ...tasks.tags.tagger import Tagged
 from ...tasks.trees.metrics import label_report, tree_metrics
 from ...tasks.trees.report import tree_tables

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from .. import DataError
-from ..inputs.stored_arrays import BROKEN, reason
+from ..stored_arrays import BROKEN, reason
 
 
 class WordVectors(NamedTuple):

@@ -14,7 +14,7 @@ from pyarrow import compute as pc
 from pyarrow import parquet
 
 from ...data.image_files import IMAGE_SUFFIXES, as_rgb, pixels
-from ...data.inputs.stored_arrays import StoredArray
+from ...data.stored_arrays import StoredArray
 
 MOST_PIXELS = 25_000_000  # of an image
 MOST_CHARACTERS = 1_000_000  # of a text

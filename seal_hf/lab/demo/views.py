@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...cli.outputs.base import OutputKind
 from ...core.decisions import as_threshold
-from ...data.inputs.writers import json_text
+from ...data.writers import json_text
 from . import markup
 
 if TYPE_CHECKING:

@@ -90,7 +90,7 @@ def apply(argv: Sequence[str] | None = None) -> None:
     import pyarrow as pa
 
     from ...cli.outputs.label_figures import DIGITS, label_cells, probability_cells
-    from ...data.inputs.writers import table_writer
+    from ...data.writers import table_writer
     from ...utils.faults import writing
     from .decisions.review import rows_to_review
 
@@ -366,7 +366,7 @@ def _costs(file: str, labels: Sequence[str]) -> list[list[float]]:
     Raises:
         ValueError: names the file, and the line or the label.
     """
-    from ...data.row_tables import open_table
+    from ...data.table_sources import open_table
 
     table, columns = open_table(file), ("label", "false_positive", "false_negative")
     if missing := [column for column in columns if column not in table.columns]:

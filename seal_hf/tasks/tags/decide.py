@@ -17,9 +17,9 @@ import numpy as np
 
 from ...core.tag_schemes import allowed_transitions, scheme_of_model
 from ...data.common import DataError
-from ...data.inputs.writers import table_writer
-from ...data.row_tables import open_table
 from ...data.score_files import arrays_of, id_column_of, id_of
+from ...data.table_sources import open_table
+from ...data.writers import table_writer
 from ...utils.files import whole_file
 from ...utils.messages import few
 from ...utils.tables import results_table

@@ -12,7 +12,7 @@ import numpy as np
 from ...cli.outputs.tags import TagOutput
 from ...core.arrays import likeliest
 from ...core.tag_schemes import scheme_of
-from ...data.inputs.words import Sentence, sentence_of_text
+from ...data.sentences import Sentence, sentence_of_text
 from ...lab.demo import markup
 from ...lab.demo.views import ALTERNATIVES, View
 from .tagger import Tagged

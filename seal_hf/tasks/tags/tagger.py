@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ...core.sequences import IGNORED
 from ...data.common import DataError
-from ...data.inputs.words import Sentence
+from ...data.sentences import Sentence
 from ...data.tensors.vocabulary import Vocabulary
 from ...data.tensors.windows import Window, subword_counts, windows_of
 from ...data.tensors.words import WordRows, marker_of, positions

@@ -22,21 +22,20 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...core.tag_schemes import convert, scheme_of, scheme_of_model
-from ...utils.messages import did_you_mean, few
-from ..columns import ColumnFile, bracket_tags, in_brackets, lines_of
-from ..common import DataError
-from ..exports import plain_rows
-from ..line_files import JSON, json_objects
-from ..references import MARK, is_references
-from ..row_tables import FILES, chosen_split, open_table, table_files
-from ..spans import SPAN_COLUMNS, tags_of_spans
-from ..srl import WORD, role_sentences
-from ..table_sources import is_stored
-from ..tag_files import split_files
-from ..tag_tables import USUAL, are_spans
-from .base import Chunk
+from ..core.tag_schemes import convert, scheme_of, scheme_of_model
+from ..utils.messages import did_you_mean, few
+from .chunks import Chunk
+from .columns import ColumnFile, bracket_tags, in_brackets, lines_of
+from .common import DataError
+from .exports import plain_rows
+from .line_files import JSON, json_objects
 from .raw_text import split_words
+from .references import MARK, is_references
+from .spans import SPAN_COLUMNS, tags_of_spans
+from .srl import WORD, role_sentences
+from .table_sources import FILES, chosen_split, is_stored, open_table, table_files
+from .tag_files import split_files
+from .tag_tables import USUAL, are_spans
 
 OTHERS = (".npz",)
 TABLES = (".parquet", ".csv")

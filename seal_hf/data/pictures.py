@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.masks import IGNORE
-from ..common import DataError
-from ..image_files import (
+from ..core.masks import IGNORE
+from .chunks import Chunk
+from .common import DataError
+from .image_files import (
     IMAGE_SUFFIXES,
     as_rgb,
     files_by_stem,
@@ -27,8 +28,7 @@ from ..image_files import (
     pixels,
     size_of,
 )
-from ..mask_values import MaskValues
-from .base import Chunk
+from .mask_values import MaskValues
 from .stored_arrays import StoredArray
 
 Arrays = Callable[[], Iterator[tuple[str, np.ndarray]]]  # (place, array) each

@@ -13,7 +13,7 @@ from typing import IO
 
 import numpy as np
 
-from ..common import DataError
+from .common import DataError
 
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 # errors from a damaged file

@@ -8,11 +8,11 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from ..common import DataError
-from ..table_sources import is_stored, split_of
-from ..trees import TREE_FILES, TreeFile, tree_files
-from .base import Chunk
-from .words import Sentence
+from .chunks import Chunk
+from .common import DataError
+from .sentences import Sentence
+from .table_sources import is_stored, split_of
+from .trees import TREE_FILES, TreeFile, tree_files
 
 
 def holds_brackets(path: Path) -> bool:

@@ -16,10 +16,10 @@ from typing import Any, TextIO
 import pyarrow as pa
 from pyarrow import parquet
 
-from ...utils.files import whole_file
-from ...utils.messages import for_eyes
-from ..common import DataError
-from ..line_files import unquoted
+from ..utils.files import whole_file
+from ..utils.messages import for_eyes
+from .common import DataError
+from .line_files import unquoted
 
 Rows = Sequence[Mapping[str, Any]]
 COPIED = 1 << 20  # bytes at once

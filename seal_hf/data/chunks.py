@@ -1,10 +1,13 @@
-"""Inputs for prediction and evaluation, read in parts: memory does not grow with the number of rows."""
+"""Rows in parts, so that the memory of a prediction or an evaluation does not grow with their number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -48,3 +51,10 @@ class Reader(Protocol):
             DataError: names the file, the column or the line.
         """
         ...
+
+
+def parts(rows: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of `size` rows; the last may be shorter."""
+    iterator = iter(rows)
+    while part := list(islice(iterator, size)):
+        yield part

@@ -12,15 +12,15 @@ from typing import Any
 import datasets
 import pyarrow as pa
 
-from ...utils.files import visible
-from ..column_choice import need_column
-from ..common import DataError
-from ..image_files import IMAGE_SUFFIXES
-from ..image_tables import image_column, image_paths, is_image, names_images
-from ..row_tables import DataTable, Row, Table, table_files
-from ..table_sources import is_stored
-from .base import Chunk
-from .tables import TextReader
+from ..utils.files import visible
+from .chunks import Chunk
+from .column_choice import need_column
+from .common import DataError
+from .image_files import IMAGE_SUFFIXES
+from .image_tables import image_column, image_paths, is_image, names_images
+from .label_rows import TextReader
+from .row_tables import DataTable, Row, Table
+from .table_sources import is_stored, table_files
 
 COLUMN = "file"  # of the output for image files
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..column_choice import check_header, check_texts, find_text_column, need_column, text_cell, text_columns
-from ..column_labels import column_labels
-from ..column_values import LOOKED_AT, has_marks
-from ..common import DataError
-from ..exports import STATUS, rejected
-from ..label_cells import label_cell
-from ..row_tables import Row, Table, parts
-from .base import Chunk
+from .chunks import Chunk, parts
+from .column_choice import check_header, check_texts, find_text_column, need_column, text_cell, text_columns
+from .column_labels import column_labels
+from .column_values import LOOKED_AT, has_marks
+from .common import DataError
+from .exports import STATUS, rejected
+from .label_cells import label_cell
+from .row_tables import Row, Table
 
 
 class TextReader:

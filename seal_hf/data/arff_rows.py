@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arff import ArffFile, binary, numbers, read_arff
-from ..column_choice import FEATURES
-from ..common import DataError
-from ..feature_tables import feature_lists, number_columns
-from ..line_files import SPARSE
-from ..mulan import CLUS_SPLITS, ROOT, ancestors, column_means, read_folds
-from ..row_tables import Row, Table, chosen_split, parts
-from .base import Chunk
-from .tables import TextReader
+from .arff import ArffFile, binary, numbers, read_arff
+from .chunks import Chunk, parts
+from .column_choice import FEATURES
+from .common import DataError
+from .feature_tables import feature_lists, number_columns
+from .label_rows import TextReader
+from .line_files import SPARSE
+from .mulan import CLUS_SPLITS, ROOT, ancestors, column_means, read_folds
+from .row_tables import Row, Table
+from .table_sources import chosen_split
 
 MANY = 10  # a nominal attribute with so many values may be an identifier
 Values = Sequence[list[Any]]

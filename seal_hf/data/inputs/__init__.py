@@ -1,1 +1,0 @@
-"""Inputs of prediction and evaluation: rows of files and Hub ids, read in parts; and the files for predictions."""
