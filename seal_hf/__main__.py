@@ -31,7 +31,10 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     ),
     "decide apply": ("seal_hf.tasks.labels.decide:apply", "decide on new probabilities, and say which rows to review"),
     "decide report": ("seal_hf.tasks.labels.decide:report", "figures of decisions on labelled rows, and a page"),
-    "rules": ("seal_hf.cli.rules:main", "rules check FILE: what each rule does on a data set, before training"),
+    "rules": (
+        "seal_hf.tasks.rewards.check:main",
+        "rules check FILE: what each rule does on data, before training",
+    ),
     "report": ("seal_hf.cli.report:main", "a page on a run: figures, curves, errors"),
     "demo": ("seal_hf.lab.demo.program:main", "show in the browser what a saved model predicts"),
     "compare": ("seal_hf.lab.compare.program:command", "methods on one data set, each tuned with the same budget"),

@@ -17,9 +17,9 @@ from tiny_models import LABELS, tiny_texts, tiny_tokenizer
 
 from seal_hf import MLPConfig, MLPForMultiLabel, SealForMultiLabel, TensorRows, tokenize
 from seal_hf.cli.evaluate import main
-from seal_hf.cli.outputs import labels as labels_module
 from seal_hf.core.arrays import sigmoid
 from seal_hf.decisions import LabelDecisions
+from seal_hf.tasks.labels import files as labels_module
 from seal_hf.tasks.labels import metrics as metrics_module
 from seal_hf.tasks.labels.decisions import decoders
 from seal_hf.tasks.labels.metrics import label_report, set_metrics

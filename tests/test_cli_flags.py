@@ -9,24 +9,24 @@ from losses import LOSSES_OF_ENERGIES
 from seal_hf import (
     ENERGY_LOSSES,
     ENERGY_METHODS,
-    SPACES,
     EnergyTrainingArguments,
     MultiLabelSpace,
     SealTrainingArguments,
 )
-from seal_hf.cli import rules
 from seal_hf.cli.evaluate import evaluate_flags
-from seal_hf.cli.flags import OUTPUTS, PROGRAMS, check_flags, readers
+from seal_hf.cli.flags import check_flags, readers
 from seal_hf.cli.predict import predict_flags
 from seal_hf.cli.programs import UsageError
+from seal_hf.core.task import TASKS
 from seal_hf.lab.analysis.__main__ import main as analyse
 from seal_hf.lab.compare import program as compare
 from seal_hf.lab.demo.program import demo_flags
 from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.rewards import check as rules
 from seal_hf.tasks.tags import program as tagging
 
 
-def check(words, output="multi_label", **options):
+def check(words, output="labels", **options):
     check_flags(SealTrainingArguments("runs", use_cpu=True, **options), words.split(), output)
 
 
@@ -102,7 +102,7 @@ def test_a_flag_that_nothing_reads_is_refused(words, options, message):
 )
 def test_what_the_loss_does_not_name_among_its_options_is_refused(words, options, message):
     with pytest.raises(ValueError, match=message):
-        check(words, "tag_sequence", **options)
+        check(words, "tags", **options)
 
 
 def test_what_some_reader_takes_is_taken():
@@ -139,9 +139,9 @@ def test_flags_of_an_energy_network_on_its_own(method, words, message):
     known |= {"dvn_points": [known["dvn_points"]]} if "dvn_points" in known else {}
     args = EnergyTrainingArguments("runs", use_cpu=True, energy_method=method, **known)
     if message is None:
-        return check_flags(args, words.split(), "multi_label")
+        return check_flags(args, words.split(), "labels")
     with pytest.raises(ValueError, match=message):
-        check_flags(args, words.split(), "multi_label")
+        check_flags(args, words.split(), "labels")
 
 
 EPOCHS = {"eval_strategy": "epoch", "metric_for_best_model": "f1_example"}
@@ -174,7 +174,7 @@ EPOCHS = {"eval_strategy": "epoch", "metric_for_best_model": "f1_example"}
 )
 def test_flags_of_nets_that_other_flags_make_idle(words, changes, message):
     arguments = mlc.PROGRAM.parse(["--output_dir", "o", *words.split()], {"loss_net_encoder": "shared", **changes})
-    parts = (words.split(), "multi_label", arguments.data, arguments.nets)
+    parts = (words.split(), "labels", arguments.data, arguments.nets)
     if message is None:
         return check_flags(arguments.training, *parts)
     with pytest.raises(ValueError, match=message):
@@ -209,7 +209,7 @@ def test_flags_of_nets_that_other_flags_make_idle(words, changes, message):
 )
 def test_flags_of_the_trainer_that_other_flags_make_idle(words, message):
     arguments = mlc.PROGRAM.parse(["--output_dir", "o", *words.split()], {"save_strategy": "epoch", **EPOCHS})
-    parts = (words.split(), "multi_label", arguments.data, arguments.nets)
+    parts = (words.split(), "labels", arguments.data, arguments.nets)
     if message is None:
         return check_flags(arguments.training, *parts)
     with pytest.raises(ValueError, match=message):
@@ -229,7 +229,7 @@ def test_flags_of_the_trainer_that_other_flags_make_idle(words, message):
 )
 def test_flags_of_tags_that_other_flags_make_idle(words, message):
     arguments = tagging.PROGRAM.parse(["--output_dir", "o", *words.split()])
-    parts = (words.split(), "tag_sequence", arguments.data, arguments.nets)
+    parts = (words.split(), "tags", arguments.data, arguments.nets)
     if message is None:
         return check_flags(arguments.training, *parts)
     with pytest.raises(ValueError, match=message):
@@ -374,6 +374,6 @@ def test_a_loss_of_ones_own_reads_what_its_class_reads(monkeypatch):
 def test_the_tables_name_arguments_and_outputs_that_there_are():
     arguments = {field.name for field in fields(SealTrainingArguments)}
     read_by = readers(SealTrainingArguments("runs", use_cpu=True))
-    assert {name for names in OUTPUTS for name in names.split()} | set(read_by) <= arguments
-    assert {kind for kinds in OUTPUTS.values() for kind in kinds} == set(PROGRAMS) <= set(SPACES)
+    assert set().union(*(task.arguments for task in TASKS.values())) | set(read_by) <= arguments
+    assert {name for task in TASKS.values() for name in (*task.choices, *task.switches)} <= arguments
     assert {switch for switches in read_by.values() for switch in switches} <= arguments

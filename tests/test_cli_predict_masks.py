@@ -136,7 +136,7 @@ def test_a_pretrained_net_reads_pixels_as_its_processor_says(tmp_path, dtype):
 
 
 def test_a_folder_is_replaced_as_a_whole_or_not_at_all(saved, images, monkeypatch):
-    from seal_hf.cli.outputs import mask_files
+    from seal_hf.tasks.masks import files as mask_files
 
     folder = run(saved.path, images / "new", images / "out", "--energy", "true")
     for ending in ("unfinished", "replaced"):  # someone else's

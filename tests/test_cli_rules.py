@@ -2,8 +2,8 @@
 
 import pytest
 
-from seal_hf.cli.rules import main
 from seal_hf.data import load_multilabel
+from seal_hf.tasks.rewards.check import main
 
 RULES = """rules:
 - {keywords: [happy], for: joy}

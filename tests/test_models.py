@@ -28,9 +28,9 @@ from seal_hf import (
     SealForTokenClassification,
 )
 from seal_hf.cli import predict
+from seal_hf.core.label_sets import SPARSE_FROM
 from seal_hf.data.common import Scaling
 from seal_hf.nets.encoders import ENCODER_MODES
-from seal_hf.tasks.labels.space import SPARSE_FROM
 
 FEATURES = SimpleNamespace(kind="features", label_names=LABELS, num_features=6, name="rows", scaling=None)
 WITHOUT_SEAL_HF = """

@@ -16,19 +16,18 @@ from seal_hf import tokenize
 from seal_hf.cli.recipes import parse_recipe
 from seal_hf.metrics import label_report
 from seal_hf.tasks.labels import program as mlc
-from seal_hf.tasks.masks import program as segmentation
-from seal_hf.tasks.tags import program as tagging
-from seal_hf.training.arguments import SealTrainingArguments
-from seal_hf.training.hints import (
-    hint_after,
+from seal_hf.tasks.labels.hints import (
     hint_of_baseline,
     hint_of_collapse,
     hint_of_empty_sets,
     hint_of_missed_labels,
-    hint_of_one_tag,
-    hints,
     missed_labels,
 )
+from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.tags import program as tagging
+from seal_hf.tasks.tags.report import hint_of_one_tag
+from seal_hf.training.arguments import SealTrainingArguments
+from seal_hf.training.hints import hint_after, hints
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,11 @@ from typing import Any
 from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
 from transformers.training_args import OptimizerNames
 
+from ..core.task import TASKS, Task, task_losses
 from ..energy_losses import ENERGY_LOSSES
 from ..energy_losses.regression import Regression
 from ..extensions.implicit.hypergradient import METHODS
 from ..nets.adapters import LIBRARIES
-from ..tasks.labels.task_losses import TASK_LOSSES
-from ..tasks.masks.pixels import COHERENCE, MASK_TASK_LOSSES
-from ..tasks.tags.task_losses import TAG_TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from ..training.energy_arguments import EnergyTrainingArguments
 from ..training.energy_methods import ENERGY_METHODS
@@ -28,15 +26,6 @@ from ..utils.options import default_of
 from .programs import given_flags
 
 OF_ENERGY_LOSSES = {"energy_loss", "hypergradient", "sample_coherence"}
-LABELS, TAGS, MASKS = "multi_label", "tag_sequence", "masks"
-PROGRAMS = {LABELS: "seal-hf train mlc", TAGS: "seal-hf train tagging", MASKS: "seal-hf train segmentation"}
-OUTPUTS = {  # flags of some kinds of output -> the kinds
-    "crf_learning_rate tag_score constrained_decoding": (TAGS,),
-    "class_weight": (TAGS, MASKS),
-    "loss_net_encoder_learning_rate": (LABELS, TAGS),
-    "pixel_loss sample_coherence": (MASKS,),
-    "sparse_labels_from relaxed_mass relaxed_width pos_weight label_weight freeze_encoder target": (LABELS,),
-}
 Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> the values with which the flag is read
 ANY: list[str] = []  # in place of these values: every one but None, False, and empty ones
 SCHEDULES: dict[Any, Any] = TYPE_TO_SCHEDULER_FUNCTION
@@ -66,13 +55,13 @@ NEEDED: Readers = {name: switches for names, switches in OF_NEEDED.items() for n
 
 
 def check_flags(
-    args: SealTrainingArguments | EnergyTrainingArguments, argv: Sequence[str] | None, output: str, *others: Any
+    args: SealTrainingArguments | EnergyTrainingArguments, argv: Sequence[str] | None, task: str, *others: Any
 ) -> None:
     """Raises ValueError for a flag that nothing reads.
 
     Args:
         argv: the command line without the program's name; default `sys.argv[1:]`.
-        output: the program's kind of output: `multi_label`, `tag_sequence` or `masks`.
+        task: the program's task, a key of `TASKS`.
         others: the program's arguments of data, nets and run.
     """
     given = set(given_flags(sys.argv[1:] if argv is None else argv))
@@ -84,10 +73,9 @@ def check_flags(
     read_by = readers(args)
     if getattr(args, "energy_loss", None) == CROSS_ENTROPY:
         given -= {name for name, switches in read_by.items() if switches.keys() & OF_ENERGY_LOSSES}
-    for names, kinds in OUTPUTS.items():
-        for name in given.intersection(names.split()) if output not in kinds else ():
-            programs = " or ".join(f"{kind} ({PROGRAMS[kind]})" for kind in kinds)
-            raise ValueError(f"`{name}` is for another kind of output, {programs}. Leave it out.")
+    for name in sorted(given - TASKS[task].arguments):
+        if programs := [f"{other.name} ({other.program})" for other in TASKS.values() if name in other.arguments]:
+            raise ValueError(f"`{name}` is for another kind of output, {' or '.join(programs)}. Leave it out.")
     for name, other in idle(args).items():
         if name in given and other in vars(args):
             found = getattr(args, other)
@@ -130,16 +118,14 @@ def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str
     if isinstance(args, EnergyTrainingArguments):
         return {"energy_method": read(ENERGY_METHODS)}
     task_loss: dict[str, list[str]] = defaultdict(list)
-    for kinds in (MASK_TASK_LOSSES, read(TAG_TASK_LOSSES), read(TASK_LOSSES)):  # some share a name
-        for name, names in kinds.items():
+    switches: dict[str, Mapping[str, Iterable[str]]] = {}
+    for task in reversed(TASKS.values()):
+        switches |= task.switches
+        for name, names in read(task.task_losses).items():  # some share a name
             task_loss[name] += names
     hypergradient = {name: [f"hypergradient_{option}" for option in names] for name, names in METHODS.items()}
-    return {
-        "energy_loss": read(ENERGY_LOSSES),
-        "task_loss": task_loss,
-        "hypergradient": hypergradient,
-        "sample_coherence": COHERENCE,
-    }
+    of_energy = {"energy_loss": read(ENERGY_LOSSES), "hypergradient": hypergradient}
+    return of_energy | {"task_loss": task_loss} | switches
 
 
 def _with_score(kind: type, names: Iterable[str]) -> set[str]:
@@ -147,15 +133,17 @@ def _with_score(kind: type, names: Iterable[str]) -> set[str]:
     return {*names, "tag_score"} if "margin_cost" in names or issubclass(kind, Regression) else {*names}
 
 
-def of_other_outputs(kind: type, output: str) -> set[str]:
-    """The arguments of a class that only other kinds of output read."""
-    losses: dict[str, Mapping[str, Any]] = {LABELS: TASK_LOSSES, TAGS: TAG_TASK_LOSSES}
-    read = {name: {each for loss in table.values() for each in loss.read(kind)} for name, table in losses.items()}
-    read[MASKS] = set().union(*MASK_TASK_LOSSES.values(), *COHERENCE.values())
-    for names, kinds in OUTPUTS.items():
-        for name in kinds:
-            read[name] |= set(names.split())
-    return set().union(*(names for name, names in read.items() if name != output)) - read[output] - _of_energies(kind)
+def of_other_tasks(kind: type, task: str) -> set[str]:
+    """The arguments of a class that only other tasks read."""
+    read = {name: _of_task(each, kind) for name, each in TASKS.items()}
+    return set().union(*read.values()) - read[task] - _of_energies(kind)
+
+
+def _of_task(task: Task, kind: type) -> set[str]:
+    """The arguments that not every task reads, but this one."""
+    of_losses = {name for loss in task.task_losses.values() for name in loss.read(kind)}
+    of_switches = {name for values in task.switches.values() for names in values.values() for name in names}
+    return {*task.arguments, *of_losses, *of_switches}
 
 
 def _of_energies(kind: type) -> set[str]:
@@ -167,8 +155,7 @@ def idle(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, str
     """Option of the loss -> the other option whose value makes it ineffective."""
     if isinstance(args, EnergyTrainingArguments):
         return ENERGY_METHODS[args.energy_method].idle(args)
-    task_loss = {**TAG_TASK_LOSSES, **TASK_LOSSES}.get(args.task_loss)
-    found = {} if task_loss is None else task_loss.idle(args)
+    found = task_losses()[args.task_loss][0].idle(args)
     if args.energy_loss == CROSS_ENTROPY:
         return found
     if args.loss_net_encoder == "shared":

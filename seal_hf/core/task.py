@@ -7,7 +7,7 @@ when they are first used. Whoever adds a task adds it to `TASKS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -24,10 +24,16 @@ class Task:
         name: key in `TASKS`.
         heads: ends of the class names of its task-nets in transformers.
         decodes: True if its spaces decode by themselves, so that no threshold decides.
+        program: the command that trains it, for messages.
+        arguments: the arguments of a run that it reads and that some other task does not.
+        compared_word: the word of `seal-hf compare` for all its kinds, if one word names several.
     """
 
     name: str
     heads: tuple[str, ...] = ()
+    program = ""
+    arguments: frozenset[str] = frozenset()
+    compared_word = ""
     decodes = False
 
     @property
@@ -41,6 +47,21 @@ class Task:
         return {}
 
     @property
+    def task_losses(self) -> Mapping[str, Any]:
+        """Value of `task_loss` -> the class of the task-net's own loss, whose [`Options`] are what a run reads."""
+        return {}
+
+    @property
+    def choices(self) -> Mapping[str, Iterable[str]]:
+        """Argument of a run that its spaces read -> the values that it takes."""
+        return {}
+
+    @property
+    def switches(self) -> Mapping[str, Mapping[str, Iterable[str]]]:
+        """Argument that makes a choice -> each of its values -> the arguments that are read only with it."""
+        return {}
+
+    @property
     def decisions(self) -> Mapping[str, type[Decisions]]:
         """Saved name of a space -> the decisions of its outputs; without them, they are decided by oneself."""
         return {}
@@ -51,23 +72,54 @@ class Task:
         return None
 
     @property
+    def outputs(self) -> Mapping[str, Any]:
+        """Saved name of a space -> the [`OutputKind`] that reads and writes files for `seal-hf predict`."""
+        return {}
+
+    @property
     def sections(self) -> Mapping[str, Callable[..., list[Any]]]:
         """Key of the facts of a run -> a function that makes sections of its page: of these facts and the folder."""
         return {}
 
     @property
-    def views(self) -> Mapping[type, Any]:
-        """Class of its output in `seal-hf predict` -> what the page of `seal-hf demo` shows of it."""
+    def views(self) -> Mapping[str, Any]:
+        """Saved name of a space -> what the page of `seal-hf demo` shows of its outputs."""
+        return {}
+
+    @property
+    def cards(self) -> Mapping[str, Any]:
+        """Key -> the [`CardKind`] of a way to save its task-nets."""
+        return {}
+
+    @property
+    def analyses(self) -> Mapping[str, tuple[Callable[..., dict], type]]:
+        """Word of `seal-hf analyse` -> its function of a folder, and the arguments of the data."""
         return {}
 
     @property
     def compared(self) -> tuple[Any, ...]:
-        """What `seal-hf compare` knows of it, for each of its words on the command line."""
+        """What `seal-hf compare` knows of it: a [`Kind`] for each of its words on the command line."""
         return ()
+
+    def compared_by(self, words: Sequence[str]) -> tuple[Any, list[str]] | None:
+        """The kind that the first words of a command line name, and the words left; None: a kind of another task."""
+        return next(((kind, list(words[1:])) for kind in self.compared if kind.word == words[0]), None)
 
     def has(self, space: OutputSpace) -> bool:
         """True if the outputs of `space` are of this task."""
         return isinstance(space, tuple(self.spaces.values()))
+
+    def space_of_saved(self, architecture: str, config: Mapping[str, Any], is_adapter: bool) -> str | None:
+        """The saved name of the space of a task-net in a folder; None if the net is not of this task.
+
+        Args:
+            architecture: the name of its class.
+            config: its saved configuration, of an adapter what is saved beside it.
+
+        Raises:
+            ValueError: the net is of another kind, although its class has this name; the message says which.
+        """
+        return next(iter(self.spaces)) if architecture.endswith(self.heads) else None
 
     def check_net(self, name: str, architecture: str) -> None:
         """Raises ValueError for a net whose class only seems to be one of this task's.
@@ -90,6 +142,33 @@ class Task:
     def why_not_folded(self, space: OutputSpace) -> str:
         """Why no bias of a task-net can hold the decisions of `space`; empty if one can."""
         return ""
+
+    def may_choose(self, space: OutputSpace, args: Any) -> bool:
+        """True if validation may choose among several decoders."""
+        return True
+
+    def card_of(self, model: Any, space: OutputSpace, library: str | None) -> str:
+        """The key in `cards` for a task-net; default: the first.
+
+        Args:
+            library: of the adapter that is saved alone; None if all weights are saved.
+        """
+        return next(iter(self.cards))
+
+    def reads_in_words(self, model: Any) -> str | None:
+        """What its task-net reads of a text, in words; None if the card does not say it."""
+        return None
+
+    def labels_in(self, rows: Any) -> set[int]:
+        """The labels, by their number, that some of these [`TensorRows`] has."""
+        labels = rows.ragged["labels"][0] if "labels" in rows.ragged else rows.dense["labels"]
+        return set(labels.unique().tolist())
+
+    def label_columns(
+        self, space: OutputSpace, metrics: Mapping[str, float], names: Sequence[str]
+    ) -> dict[str, list[str]]:
+        """Further columns of the card's table of labels: title -> Markdown for each label."""
+        return {}
 
     def figures(self, space: OutputSpace) -> Mapping[str, str]:
         """Key of a figure, without its split -> its name for readers."""
@@ -145,6 +224,20 @@ class Registry(MutableMapping[str, Part], Generic[Part]):
 
 SPACES: Registry[type[OutputSpace]] = Registry(lambda task: task.spaces)
 DECISIONS: Registry[type[Decisions]] = Registry(lambda task: task.decisions)
+
+
+def task_losses() -> dict[str, list[Any]]:
+    """Value of `task_loss` -> the classes of this name, in the order of the tasks."""
+    found: dict[str, list[Any]] = {}
+    for task in TASKS.values():
+        for name, loss in task.task_losses.items():
+            found.setdefault(name, []).append(loss)
+    return found
+
+
+def choices() -> dict[str, Iterable[str]]:
+    """The `choices` of all tasks together."""
+    return {name: values for task in TASKS.values() for name, values in task.choices.items()}
 
 
 class _Costs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -11,27 +10,11 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from ..core.decisions import THRESHOLD
-from ..core.masks import palette
-from ..core.space import OutputSpace
-from ..core.task import DECISIONS
-from ..core.trees import has_trees
+from ..core.task import DECISIONS, TASKS, Task, task_losses, task_of
 from ..data.tensors.collators import TensorRows
 from ..energy_losses import ENERGY_LOSSES
 from ..nets.adapters import library_of
-from ..nets.cnn import CNNConfig
-from ..nets.image_features import reads_images
-from ..nets.recurrent import BiLSTMConfig
-from ..nets.text_pooling import PooledConfig, classifier_reads
-from ..nets.text_windows import reading_in_words
 from ..saving.export import saves_merged
-from ..tasks.labels.space import MultiLabelSpace
-from ..tasks.labels.task_losses import TASK_LOSSES
-from ..tasks.masks.fcn import FCNConfig
-from ..tasks.masks.pixels import PixelSpace
-from ..tasks.masks.report import class_ious
-from ..tasks.masks.space import MaskSpace
-from ..tasks.tags.space import TagSequenceSpace
-from ..tasks.tags.task_losses import TAG_TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY
 from ..training.loss_weights import WEIGHTS
 from ..training.verdict import Verdict, called_by, verdict_of
@@ -65,7 +48,7 @@ def run_card(
         dataset, finetuned_from, model_name: as for `Trainer.create_model_card`. A repo's id replaces `model_name`,
             since the snippet loads it.
         rows: split (`eval` is validation) -> number of rows, beside the trainer's data sets.
-        missed_labels: from [`seal_hf.training.hints.missed_labels`].
+        missed_labels: from [`seal_hf.tasks.labels.hints.missed_labels`].
         verdict: of the run; default: that on its training alone.
         facts: further arguments of `Trainer.create_model_card`: `language`, `license` (default: that of the arguments),
             `tags`, `dataset_tags`; others are ignored, since the trainer knows them.
@@ -73,6 +56,7 @@ def run_card(
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
     dataset = dataset or facts.get("dataset_tags")
     names, config = model.config.id2label, model.config
+    task = task_of(trainer.space) or next(iter(TASKS.values()))  # a space of no task: the words of label sets
     verdict = verdict or Verdict.saved_in(vars(config)) or verdict_of(trainer)
     name, shown = model_name or args.output_dir, _last_evaluation(trainer) if metrics is None else metrics
     return model_card(
@@ -86,14 +70,14 @@ def run_card(
         loss_net_encoder=trainer.loss_net.config.encoder_mode if trainer.loss_net else None,
         metrics=shown,
         decisions=_decisions(config, trainer.space, args.fold_decision),
-        chosen=_was_chosen(trainer, config),
+        chosen=_was_chosen(trainer, config, task),
         label_names=[names[i] for i in sorted(names)],
-        label_columns=_label_columns(trainer.space, shown, [names[i] for i in sorted(names)]),
-        unseen_labels=_unseen_labels(trainer.train_dataset, [names[i] for i in sorted(names)], trainer.space),
+        label_columns=task.label_columns(trainer.space, shown, [names[i] for i in sorted(names)]),
+        unseen_labels=_unseen_labels(trainer.train_dataset, [names[i] for i in sorted(names)], task),
         missed_labels=missed_labels or {},
-        library_snippet=_library_snippet(model, args.adapter_export, trainer.space),
+        library_snippet=_library_snippet(model, args.adapter_export, trainer.space, task),
         inputs=getattr(config, "inputs", None),
-        reads=_reads(model, trainer.space),
+        reads=task.reads_in_words(model),
         columns=_columns(config),
         crf=getattr(config, "crf", False),
         hyperparameters=_settings(trainer),
@@ -102,13 +86,6 @@ def run_card(
         license=facts.get("license") or args.license,
         **{name: facts.get(name) for name in ("language", "tags")},
     )
-
-
-def _reads(model: PreTrainedModel, space: OutputSpace) -> str | None:
-    """What a classifier of texts reads, in words; None for other nets."""
-    if not isinstance(space, MultiLabelSpace) or model.main_input_name != "input_ids":
-        return None
-    return None if classifier_reads(model) is None else reading_in_words(model)
 
 
 def _last_evaluation(trainer: Any) -> dict[str, float]:
@@ -128,33 +105,15 @@ def _rows(trainer: Any) -> dict[str, int]:
     return {split: len(rows) for split, rows in splits.items() if hasattr(rows, "__len__")}
 
 
-def _label_columns(space: OutputSpace, metrics: Mapping[str, float], names: Sequence[str]) -> dict[str, list[str]]:
-    """Further columns of the table of labels: for masks of several classes the colour of each, and its IoU."""
-    if not isinstance(space, MaskSpace):
-        return {}
-    colours = ["#" + bytes(colour).hex() for colour in palette()[: len(names)]]
-    columns = {"colour": [f'<span style="color:{colour}">&#9632;</span> `{colour}`' for colour in colours]}
-    for title, split in (("IoU, validation", "eval"), ("IoU, test", "test")):
-        ious = class_ious(metrics, split, names)
-        if not all(map(math.isnan, ious)):
-            columns[title] = ["-" if math.isnan(value) else f"{value:.4f}" for value in ious]
-    return columns
-
-
-def _unseen_labels(rows: Any, names: Sequence[str], space: OutputSpace) -> list[str]:
+def _unseen_labels(rows: Any, names: Sequence[str], task: Task) -> list[str]:
     """The labels that no training row has; empty (unknown) unless the rows are tensors."""
     if not isinstance(rows, TensorRows):
         return []
-    if isinstance(space, PixelSpace):
-        present = set(rows.dense["labels"].unique().tolist())
-    elif "labels" in rows.ragged:
-        present = set(rows.ragged["labels"][0].unique().tolist())
-    else:
-        present = set((rows.dense["labels"] > 0).any(0).nonzero()[:, 0].tolist())
+    present = task.labels_in(rows)
     return [name for i, name in enumerate(names) if i not in present]
 
 
-def _decisions(config: Any, space: OutputSpace, folded: bool) -> dict[str, Any] | None:
+def _decisions(config: Any, space: Any, folded: bool) -> dict[str, Any] | None:
     """How the stored decoder decides; None if nothing is stored.
 
     Args:
@@ -164,20 +123,16 @@ def _decisions(config: Any, space: OutputSpace, folded: bool) -> dict[str, Any] 
         kind: Any = DECISIONS[space.name]
         stored = kind.saved_in(config)
         return kind.of_saved(stored).after_folding().as_json() if folded else stored
-    if isinstance(space, TagSequenceSpace):
+    if (task := task_of(space)) is not None and task.decodes:
         return {"decoder": space.decoder}
     threshold = getattr(config, "threshold", None)
     return None if threshold is None else {"decoder": THRESHOLD, "threshold": threshold}
 
 
-def _was_chosen(trainer: Any, config: Any) -> bool:
+def _was_chosen(trainer: Any, config: Any, task: Task) -> bool:
     """True if validation chose the decoder among several."""
-    if getattr(config, "decisions", None) is None or (trainer.given_decoder or trainer.args.decoder) is not None:
-        return False
-    if isinstance(trainer.space, MaskSpace):
-        return False
-    is_tags = isinstance(trainer.space, TagSequenceSpace)
-    return not is_tags or (len(trainer.space.decoders) > 1 and not trainer.args.constrained_decoding)
+    given = (trainer.given_decoder or trainer.args.decoder) is not None
+    return getattr(config, "decisions", None) is not None and not given and task.may_choose(trainer.space, trainer.args)
 
 
 def _columns(config: Any) -> list[str]:
@@ -187,12 +142,11 @@ def _columns(config: Any) -> list[str]:
 
 
 def _task_loss(trainer: Any) -> str:
-    """The name of the task loss, or of its class if it is not registered. The task loss of masks has no class."""
+    """The name of the task loss, or of its class if it is not registered. The task loss of masks has no object."""
     kind: Any = type(getattr(trainer.space, "loss", None))
     if kind is type(None):
         return trainer.args.task_loss
-    names = {loss: name for name, loss in (*TASK_LOSSES.items(), *TAG_TASK_LOSSES.items())}
-    return names.get(kind, kind.__name__)
+    return next((name for name, losses in task_losses().items() if kind in losses), kind.__name__)
 
 
 def _settings(trainer: Any) -> dict[str, Any]:
@@ -236,20 +190,8 @@ def versions(model: PreTrainedModel) -> dict[str, str]:
     return found
 
 
-def _library_snippet(model: PreTrainedModel, adapter_export: str, space: OutputSpace) -> str:
-    tags = isinstance(space, TagSequenceSpace)
-    trees = "trees_" if isinstance(space, TagSequenceSpace) and has_trees(space.label_names) else ""
-    if isinstance(space, PixelSpace):
-        of_classes = "class_" if isinstance(space, MaskSpace) else ""
-        return of_classes + ("images_fcn" if model.config.model_type == FCNConfig.model_type else "images")
-    library, images, pooled = library_of(model), reads_images(model), isinstance(model.config, PooledConfig)
-    if library is not None and not saves_merged(model, adapter_export):
-        mode = f"{library.mode}_pooled" if pooled else library.mode
-        return f"{trees}tokens_{mode}" if tags else f"image_labels_{mode}" if images else mode
-    if tags:
-        return trees + ("words" if model.config.model_type == BiLSTMConfig.model_type else "tokens")
-    if images:
-        return "image_labels_cnn" if model.config.model_type == CNNConfig.model_type else "image_labels"
-    if pooled:
-        return "text_pooled"
-    return "features" if model.main_input_name == "features" else "text"
+def _library_snippet(model: PreTrainedModel, adapter_export: str, space: Any, task: Task) -> str:
+    """The key of the task's card for what is saved of a task-net."""
+    library = library_of(model)
+    alone = library is not None and not saves_merged(model, adapter_export)
+    return task.card_of(model, space, library.mode if library is not None and alone else None)

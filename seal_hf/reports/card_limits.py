@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..utils.messages import few
-from .card_decisions import has_numbers
 from .card_kinds import CardKind
 
 SHOWN_LABELS = 10  # the most that a sentence names
@@ -40,7 +39,7 @@ def limits_section(
     if missed_labels:
         shown = few(missed_labels, SHOWN_LABELS)
         lines.append(f"Labels with an F1 of 0: {len(missed_labels)} of {num_labels} ({shown}).")
-    if tuned := [*["decisions"] * _are_tuned(decisions, chosen), *["epoch"] * best_epoch]:
+    if tuned := [*["decisions"] * _are_tuned(kind, decisions, chosen), *["epoch"] * best_epoch]:
         verb = "depends" if tuned == ["epoch"] else "depend"
         lines.append(f"The {' and the '.join(tuned)} {verb} on the validation rows: their figures are optimistic.")
     if kind.is_ours:
@@ -54,6 +53,6 @@ def limits_section(
     return "\n".join(["", "## Limits", "", *(f"- {line}" for line in lines), ""]) if lines else ""
 
 
-def _are_tuned(decisions: Mapping[str, Any], chosen: bool) -> bool:
+def _are_tuned(kind: CardKind, decisions: Mapping[str, Any], chosen: bool) -> bool:
     """True if validation rows chose the decoder or its numbers."""
-    return bool(decisions) and (chosen or has_numbers(decisions.get("folded") or decisions["decoder"]))
+    return bool(decisions) and (chosen or kind.has_numbers(decisions.get("folded") or decisions["decoder"]))

@@ -15,8 +15,8 @@ from huggingface_hub import EvalResult, ModelCardData
 from ..training.arguments import CROSS_ENTROPY
 from ..utils.messages import printable
 from ..utils.recorded import recorded
-from .card_decisions import decisions_section, number, usage_section
-from .card_kinds import KINDS, CardKind
+from .card_decisions import decisions_section, usage_section
+from .card_kinds import KINDS, CardKind, number
 from .card_limits import limits_section
 from .card_origin import Origin, is_hub_id, is_local, last_part, origin_of
 from .card_papers import papers_section
@@ -228,7 +228,7 @@ def _began_from(origin: Origin | None) -> str | None:
 def _figures(figures: Mapping[str, float], kind: CardKind, decisions: Mapping[str, Any]) -> str:
     """The table of figures, with those of the stored decoder first."""
     lines = []
-    for key, name in kind.ordered_figures(kind.decisions.of_saved(decisions).decoder).items():
+    for key, name in kind.ordered_figures(kind.decoder(decisions)).items():
         pair = [figures.get(f"{split}_{key}") for split in ("eval", "test")]
         if any(value is not None for value in pair):
             shown = ("-" if value is None else f"{value:.4f}" for value in pair)

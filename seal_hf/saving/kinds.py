@@ -11,18 +11,12 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, HFValidationError, LocalEntryNotFoundError
 
 from ..core.decisions import SAVED, checked
+from ..core.task import TASKS, Task
 from ..utils.files import json_object
 from ..utils.gate import check_links
 
 CONFIG, ADAPTER_CONFIG, DECISIONS = "config.json", "adapter_config.json", "seal_decisions.json"
 LOSS_NET_CONFIG = "_loss_net/config.json"
-MULTI_LABEL, TAG_SEQUENCE, BINARY_MASK, MASKS = "multi_label", "tag_sequence", "binary_mask", "masks"
-HEADS = {  # end of a task-net's class name -> kind of output
-    "ForMultiLabel": MULTI_LABEL,
-    "ForTokenClassification": TAG_SEQUENCE,
-    "ForSemanticSegmentation": BINARY_MASK,
-}
-CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")  # of label sets, if the problem type says so
 TASK_TYPES = {"SEQ_CLS": "AdapterForSequenceClassification", "TOKEN_CLS": "AdapterForTokenClassification"}  # PEFT's
 
 
@@ -71,8 +65,8 @@ REMEDY = "Was it saved completely?"
 WANTED = "which predicts neither label sets nor tags nor masks. Give a task-net that was saved by this package."
 
 
-def kind_of_model(name: str, hub: dict[str, Any]) -> str:
-    """`multi_label`, `tag_sequence`, `binary_mask`, or `masks` of several classes.
+def task_of_model(name: str, hub: dict[str, Any]) -> tuple[Task, str]:
+    """The task of a saved task-net, and the saved name of its space, such as `multi_label`.
 
     Args:
         name: folder or Hub id.
@@ -91,20 +85,21 @@ def kind_of_model(name: str, hub: dict[str, Any]) -> str:
         architecture = adapter.get("model_class") or by_task or "an adapter"
     else:
         architecture = _architecture(saved)
-    kind = next((kind for head, kind in HEADS.items() if architecture.endswith(head)), None)
-    if kind == BINARY_MASK and len(saved.get("id2label") or ()) > 2:
-        return MASKS
-    if kind is not None:
-        return kind
-    if not architecture.endswith(CLASSIFIERS):
-        raise ValueError(f"{name} holds another kind of model, {architecture}, {WANTED}")
-    problem = saved.get("problem_type")
-    if problem == "multi_label_classification" or (adapter and saved):  # only ours is saved beside an adapter
-        return MULTI_LABEL
-    raise ValueError(
-        f"{name} holds another kind of model, {architecture} with problem_type {problem!r}: a classifier of one label "
-        f"per row, {WANTED}"
-    )
+    why = ""
+    for task in TASKS.values():
+        try:
+            space = task.space_of_saved(architecture, saved, bool(adapter))
+        except ValueError as error:
+            why = f" {error}"
+            continue
+        if space is not None:
+            return task, space
+    raise ValueError(f"{name} holds another kind of model, {architecture}{why}, {WANTED}")
+
+
+def kind_of_model(name: str, hub: dict[str, Any]) -> str:
+    """The saved name of the space alone, as [`task_of_model`]."""
+    return task_of_model(name, hub)[1]
 
 
 def _architecture(config: dict[str, Any]) -> str:

@@ -27,7 +27,6 @@ from ..nets.encoders import ENCODER_MODES, encoder_options, task_features, witho
 from ..nets.heads import MEAN, pooling_for
 from ..nets.image_features import reads_images, with_features
 from ..nets.task_nets import check_is_pretrained_model, check_num_labels, encoder_for, encoder_of, feature_size
-from ..tasks.masks.pixels import PixelSpace
 from ..utils.gate import check_trust, load_net
 from ..utils.modules import without_wrapper
 from ..utils.options import check_value
@@ -119,7 +118,7 @@ class SealModel(nn.Module):
         if self.loss_net is None:
             raise ValueError("There is no loss-net to compute the energy: load both nets (with_loss_net=True).")
         dims, labels, features = self.space.structure_dims, self.task_net.config.num_labels, None
-        if y.dim() - dims not in (1, 2) or not (isinstance(self.space, PixelSpace) or y.shape[-1] == labels):
+        if y.dim() - dims not in (1, 2) or (self.space.labels_last and y.shape[-1] != labels):
             raise ValueError(
                 f"`y` has shape {tuple(y.shape)}; it must be (batch, *structure) or (batch, candidates, *structure). A "
                 f"structure has {dims} dimension{'s' * (dims > 1)} here, and {labels} labels."

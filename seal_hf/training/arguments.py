@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from typing import Any
 
 from transformers import SchedulerType
 
-from ..core.task import COSTS
+from ..core.label_sets import SPARSE_FROM
+from ..core.task import COSTS, choices, task_losses
 from ..energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
 from ..extensions.cost_augmented import PARAMETERIZATIONS
 from ..extensions.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
@@ -16,12 +18,6 @@ from ..loss_net.energy_weight import SCHEDULES
 from ..nets.adapters import LIBRARIES
 from ..nets.encoders import ENCODER_MODES
 from ..saving.export import ADAPTER_EXPORTS
-from ..tasks.labels.decisions.targets import F1_EXAMPLE, OF_RUNS
-from ..tasks.labels.space import SPARSE_FROM
-from ..tasks.labels.task_losses import TASK_LOSSES
-from ..tasks.masks.pixels import COHERENCE, MASK_TASK_LOSSES, PIXEL_LOSSES
-from ..tasks.tags.space import TAG_SCORES
-from ..tasks.tags.task_losses import TAG_TASK_LOSSES
 from ..utils.messages import brief
 from ..utils.options import check_value
 from .argument_checks import CROSS_ENTROPY as CROSS_ENTROPY
@@ -36,25 +32,17 @@ DEMANDING_SCHEDULES = "reduce_lr_on_plateau greedy warmup_stable_decay cosine_wi
 SCHEDULER_TYPES = [kind.value for kind in SchedulerType if kind.value not in DEMANDING_SCHEDULES.split()]
 
 
-def all_task_losses() -> list[str]:
-    """Names of the task losses of labels, tags and masks that are registered now."""
-    return list(dict.fromkeys([*TASK_LOSSES, *TAG_TASK_LOSSES, *MASK_TASK_LOSSES]))
-
-
-# argument -> its values, or a function that lists registered ones; options of energy losses: energy_losses/
+# argument -> its values, or a function that lists registered ones; options of energy losses: energy_losses/, and of
+# tasks: `Task.choices`
 CHOICES: dict[str, Any] = {
     "energy_loss": lambda: [*ENERGY_LOSSES, CROSS_ENTROPY],
-    "task_loss": all_task_losses,
-    "tag_score": TAG_SCORES,
-    "pixel_loss": PIXEL_LOSSES,
-    "sample_coherence": COHERENCE,
+    "task_loss": task_losses,
     "energy_weight_schedule": SCHEDULES,
     "cost_augmented_network": PARAMETERIZATIONS,
     "hypergradient": METHODS,
     "hypergradient_product": PRODUCTS,
     "loss_net_encoder": LOSS_NET_ENCODERS,
     "adapter_export": ADAPTER_EXPORTS,
-    "target": OF_RUNS,
     "loss_net_lr_scheduler_type": SCHEDULER_TYPES,
 }
 AT_LEAST_0 = (
@@ -266,7 +254,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
     gold_mix: float = field(default=0.0, metadata={"help": "Share of the gold in the samples, below 1."})
 
     task_loss: str = field(
-        default="cross_entropy", metadata={"help": f"The task-net's own loss: {', '.join(all_task_losses())}."}
+        default="cross_entropy", metadata={"help": f"The task-net's own loss: {', '.join(task_losses())}."}
     )
     label_correlation_weight: float = field(
         default=1.0, metadata={"help": "Weight of the pairs of labels in label_correlation."}
@@ -277,7 +265,9 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         metadata={"help": "Rate of a fresh classifier beside a pretrained encoder; default: 1e-2."},
     )
     crf_learning_rate: float | None = field(default=None, metadata={"help": "Learning rate of the CRF's transitions."})
-    tag_score: str = field(default="accuracy", metadata={"help": f"Score of tags: {', '.join(TAG_SCORES)}."})
+    tag_score: str = field(
+        default="accuracy", metadata={"help": f"Score of tags: {', '.join(choices()['tag_score'])}."}
+    )
     constrained_decoding: bool = field(default=False, metadata={"help": "Decode within the tags' scheme."})
 
     sparse_labels_from: int = field(
@@ -337,7 +327,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         default=None, metadata={"help": "How the saved task-net decides; default: chosen on validation rows."}
     )
     target: str = field(
-        default=F1_EXAMPLE, metadata={"help": f"Figure by which the decoder is chosen: {', '.join(OF_RUNS)}."}
+        default="f1_example",
+        metadata={"help": f"Figure by which the decoder is chosen: {', '.join(choices()['target'])}."},
     )
     fold_decision: bool = field(
         default=False,
@@ -360,13 +351,13 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
 
     def check(self) -> None:
         """ValueError for impossible values or combinations. Called again after a hyper-parameter search sets them."""
-        for name, choices in CHOICES.items():
+        for name, values in (CHOICES | choices()).items():
             if getattr(self, name) is not None or getattr(SealTrainingArguments, name) is not None:
-                check_value(name, getattr(self, name), choices() if callable(choices) else choices)
+                check_value(name, getattr(self, name), values() if callable(values) else values)
         whole = {each.name for each in fields(self) if each.type in (int, "int")}
         for name, least in LEAST.items():
             check_value(name, getattr(self, name), least=least, whole=name in whole)
-        for loss in (*ENERGY_LOSSES.values(), *TASK_LOSSES.values(), *TAG_TASK_LOSSES.values()):
+        for loss in (*ENERGY_LOSSES.values(), *chain.from_iterable(task_losses().values())):
             loss.check_values(self)
         if self.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.license):
             raise ValueError(

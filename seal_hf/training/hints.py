@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from transformers import TrainerState, TrainingArguments
 from transformers.utils import logging
 
 from ..loss_net.energy_weight import BLIND_SHARE
-from ..tasks.labels.decisions.targets import F1_MACRO, F1_MICRO
-from ..tasks.labels.metrics import decided_and_gold
-from ..tasks.labels.task_losses import TASK_LOSSES
-from ..utils.messages import few
 
 logger = logging.get_logger(__name__)
 STILL_RISING = 0.02  # gain of the last evaluation, as a share of its figure
-ENOUGH_GOLD = 5  # rows with a label: if none of them is decided so, that is hardly chance
-SHOWN_LABELS = 5  # the most that a hint names
-ALIKE = 0.01  # of the mean probability of a label: within it a net says the same of all rows
 
 
 def hint_at(args: TrainingArguments, num_training_steps: int, ruled: bool = False, has_all_gold: bool = True) -> None:
@@ -86,104 +77,8 @@ def hint_after(args: TrainingArguments, state: TrainerState) -> str | None:
     )
 
 
-def hint_of_collapse(probabilities: np.ndarray, args: TrainingArguments) -> str | None:
-    """The hint for a net that gives all validation rows nearly the same `probabilities` (N, L); None for others, for
-    NaN, and for a single row."""
-    if len(probabilities) < 2:
-        return None
-    spread, size = np.ptp(probabilities, axis=0), probabilities.mean(0)
-    if not (spread <= np.maximum(ALIKE * size, np.finfo(np.float32).eps)).all():
-        return None
-    return _learned_nothing(
-        f"All {len(probabilities)} validation rows have the same probabilities, to {ALIKE:.0%}", args
-    )
-
-
-def missed_labels(decided: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> dict[str, int]:
-    """Labels that no gold row gets, the most frequent first: name -> number of its gold rows. A label that is decided,
-    though only wrongly, counts if it has `ENOUGH_GOLD` gold rows.
-
-    Args:
-        decided, labels: (N, L), 0 or 1; labels -1 or NaN are unknown.
-        names: L names.
-    """
-    sets, gold, _ = decided_and_gold(decided, labels)
-    count = gold.sum(0)
-    missed = ~(sets & gold).any(0) & ((count >= ENOUGH_GOLD) | ((count > 0) & ~sets.any(0)))
-    places = np.flatnonzero(missed)
-    return {names[i]: int(count[i]) for i in places[np.argsort(-count[places], kind="stable")].tolist()}
-
-
-def hint_of_missed_labels(missed: Mapping[str, int], num_labels: int, split: str, args: Any) -> str | None:
-    """The hint for [`missed_labels`] on the rows of a split; None without any. It names the flags that the run has and
-    that were not given."""
-    if not missed:
-        return None
-    flags, decoder = [], getattr(args, "decoder", None)
-    if getattr(args, "target", F1_MACRO) != F1_MACRO or decoder is not None:
-        named = "--decoder thresholds " if decoder is not None else ""
-        flags.append(f"{named}--target f1_macro, which cuts each label at a threshold of its own")
-    weighs = "pos_weight" in getattr(TASK_LOSSES.get(getattr(args, "task_loss", "")), "also_reads", ())
-    if weighs and args.pos_weight is None:
-        flags.append("--pos_weight sqrt, which gives rare labels more weight in training")
-    rows = [f"{name} ({count:,} row{'s' * (count != 1)})" for name, count in missed.items()]
-    found = f"{len(missed)} of {num_labels} labels {'has' if len(missed) == 1 else 'have'} an F1 of 0 on {split}"
-    return f"{found}: {few(rows, SHOWN_LABELS)}. {'Give ' + ', or '.join(flags) + '.' if flags else ''}".rstrip()
-
-
-def hint_of_empty_sets(decided: np.ndarray, labels: np.ndarray, rows: str, args: Any) -> str | None:
-    """The hint for rows most of which have no gold label, which count as right if nothing is decided; None for others.
-
-    Args:
-        decided, labels: (N, L), 0 or 1; labels -1 or NaN are unknown.
-        rows: the rows in words.
-    """
-    sets, gold, _ = decided_and_gold(decided, labels)
-    held = np.asarray(gold.any(1))
-    if not held.any() or 2 * held.sum() > len(held):
-        return None
-    flag = "" if getattr(args, "target", F1_MICRO) == F1_MICRO else " --target f1_micro decides for rows with labels."
-    said = f"{len(held) - held.sum():,} of {len(held):,} {rows} have no label, and count 1 where none is decided"
-    if not sets.any():
-        return f"The saved decisions give no label to any row: {said}, so example F1 says nothing.{flag}"
-    sizes = (sets.sum(1) + gold.sum(1))[held]
-    score = (2 * (sets & gold).sum(1)[held] / sizes).mean()
-    return f"{said}; on the {held.sum():,} others example F1 is {score:.4f}.{flag}"
-
-
-def hint_of_baseline(score: float, baseline: float, reads: str) -> str | None:
-    """The hint for a net whose `score` on validation rows is below that of a linear `baseline`; None for others.
-
-    Args:
-        reads: what the baseline reads, such as `on the same features`.
-    """
-    if score >= baseline:
-        return None
-    return (
-        f"A logistic regression ({reads}) is better on validation rows: {baseline:.4f}, and {score:.4f} by the net. "
-        "--linear true fits and saves it."
-    )
-
-
-def hint_of_one_tag(tags: Sequence[Sequence[Any]], args: TrainingArguments) -> str | None:
-    """The hint for a net that gives every word of the validation sentences the same one of its `tags`; None for others,
-    and for a single sentence."""
-    found = {tag for sentence in tags for tag in sentence}
-    if len(found) != 1 or len(tags) < 2:
-        return None
-    return _learned_nothing(f"All words of {len(tags)} validation sentences get the tag {found.pop()!r}", args)
-
-
-def hint_of_one_mask(mean_iou: float, constant: float, args: TrainingArguments) -> str | None:
-    """The hint for a segmentation net whose mean IoU on validation images is not above `constant`, that of one mask for
-    all images; None for others."""
-    if mean_iou > constant:
-        return None
-    found = f"The mean IoU {mean_iou:.4f} of validation images is not above {constant:.4f}, that of one mask for all"
-    return _learned_nothing(found, args)
-
-
-def _learned_nothing(found: str, args: TrainingArguments) -> str:
+def learned_nothing(found: str, args: TrainingArguments) -> str:
+    """The hint for a net whose outputs do not depend on its inputs, as `found` says."""
     return (
         f"{found}: the net learned nothing from what it reads. Give a lower --learning_rate than "
         f"{args.learning_rate:g}, or a longer run if it had few steps."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..tasks.masks.pixels import COHERENCE, PIXEL_LOSSES
+from ..core.task import choices
 
 
 @dataclass
@@ -26,11 +26,15 @@ class MaskArguments:
             task-net; the FCN's range is 0 to 1.
     """
 
-    pixel_loss: str = field(default="sum", metadata={"help": f"Over the pixels of a mask: {', '.join(PIXEL_LOSSES)}."})
+    pixel_loss: str = field(
+        default="sum", metadata={"help": f"Over the pixels of a mask: {', '.join(choices()['pixel_loss'])}."}
+    )
     soft_iou_weight: float = field(default=1.0, metadata={"help": "Weight of 1 - soft IoU in the loss soft_iou."})
     dice_weight: float = field(default=1.0, metadata={"help": "Weight of 1 - soft F1 in the loss dice."})
     lovasz_weight: float = field(default=1.0, metadata={"help": "Weight of the Lovász extension in the loss lovasz."})
-    sample_coherence: str = field(default="none", metadata={"help": f"Samples of masks: {', '.join(COHERENCE)}."})
+    sample_coherence: str = field(
+        default="none", metadata={"help": f"Samples of masks: {', '.join(choices()['sample_coherence'])}."}
+    )
     coherence_size: int = field(default=4, metadata={"help": "Scale of the field or side of a patch, in pixels."})
     independent_share: float = field(default=0.1, metadata={"help": "Share of patches with independent pixels."})
     input_noise_std: float = field(

@@ -20,7 +20,7 @@ from ...saving.earlier_run import check_output_dir, remove_checkpoints
 from ...utils.faults import RESUMED, writing
 from ...utils.files import locked
 from ...utils.messages import printable
-from ..flags import check_flags, of_other_outputs
+from ..flags import check_flags, of_other_tasks
 from ..help import GROUPS, Help, recipes_that_hold
 from ..programs import given_flags, help_asked_for, is_first_process, program_name, without_help
 from ..recipes import (
@@ -67,7 +67,7 @@ class Program:
 
     Attributes:
         arguments: the dataclasses of its flags: data, nets, run and training.
-        output: its kind of output, as in `cli/flags.py`: `multi_label`, `tag_sequence` or `masks`.
+        task: a key of `TASKS`.
         metric: the validation figure by which `--tune` chooses, unless the run names another.
         recipes: kind of data or net, by its name in `--help` -> name of its default packaged recipe, or None.
         loader: (the data's arguments, `seed`) -> the data.
@@ -82,7 +82,7 @@ class Program:
     """
 
     arguments: tuple[type, type, type, type]
-    output: str
+    task: str
     metric: str
     recipes: Mapping[str, str | None]
     loader: Callable[..., Any]
@@ -143,7 +143,7 @@ class Program:
             files = {kind: None if name is None else self._default_recipe(name) for kind, name in found.items()}
             values = {kind: values_under(self.arguments, file) for kind, file in files.items()}
             note = f" Defaults are those for {', '.join(values)}." if len(values) < len(self.recipes) else ""
-        unread = of_other_outputs(self.arguments[-1], self.output)
+        unread = of_other_tasks(self.arguments[-1], self.task)
         return Help(program_name(), self.arguments, values, values_under(self.arguments, None), unread, note)
 
     def load(self, arguments: Arguments) -> Any:
@@ -161,7 +161,7 @@ class Program:
             print(printable(self.help(words).text(asked)))
             sys.exit(0)
         arguments = self.parse(argv)
-        check_flags(arguments.training, argv, self.output, arguments.data, arguments.nets, arguments.run)
+        check_flags(arguments.training, argv, self.task, arguments.data, arguments.nets, arguments.run)
         with locked(arguments.training.output_dir) if is_first_process() else nullcontext():
             return self._run(argv, arguments, words)
 

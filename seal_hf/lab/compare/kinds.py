@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,6 +60,9 @@ class Kind(ABC):
         figures: of its tables.
         known_metrics: all that `metrics` may return.
         identity: settings by which the results of this kind are told apart.
+        without_net: what a method "trains" -> (arguments, data) -> a function that gives the outputs of a split, as
+            `scored` reads them, without a net.
+        contents: settings -> what stands in the files that they name, for the record of a folder's results.
     """
 
     word: str
@@ -69,6 +72,8 @@ class Kind(ABC):
     figures: Figures
     known_metrics: Sequence[str]
     identity: Mapping[str, str] = field(default_factory=dict)
+    without_net: Mapping[str, Callable[[Any, Any], Callable[[Any], Any]]] = field(default_factory=dict)
+    contents: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda settings: {}
 
     @property
     def program(self) -> Program:
@@ -131,6 +136,10 @@ class Kind(ABC):
 
     def check_method(self, name: str, method: Method, settings: Mapping[str, Any]) -> None:  # noqa: B027
         """Raise ValueError if a method cannot run under these common settings."""
+
+    def why_not(self, name: str, data: Any) -> str:
+        """Why a method of this kind is not among those for these data; empty if it is none of this kind."""
+        return ""
 
     def is_labelled(self, split: Any) -> bool:
         """True if a split has gold outputs to compare methods on."""

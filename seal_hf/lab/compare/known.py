@@ -3,4 +3,4 @@
 from ...core.task import Registry
 from .kinds import Kind
 
-KINDS: Registry[Kind] = Registry(lambda task: {kind.word: kind for kind in task.compared})
+KINDS: Registry[Kind] = Registry(lambda task: {} if task.compared_word else {kind.word: kind for kind in task.compared})

@@ -37,10 +37,8 @@ from transformers.utils import logging as hf_logging
 from ...cli.help import GROUPS, WIDEST
 from ...cli.programs import check_one_process, help_asked_for, program_name
 from ...cli.recipes import packaged_recipe, read_recipe, recipe_keys
+from ...core.task import TASKS
 from ...data.contents import fingerprint
-from ...tasks.masks.compare import OF_TWO_CLASSES
-from ...tasks.rewards.compare import REWARDED
-from ...tasks.rewards.program import program_of
 from ...utils.messages import did_you_mean, printable
 from ...utils.options import check_given
 from ...utils.recorded import command_line
@@ -58,7 +56,7 @@ ENCODER = ("model_name_or_path", "freeze_encoder", "pooling", "long_texts")  # f
 LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method sets these
 ELSEWHERE = ("output_dir", "resume_from_checkpoint", "overwrite_output_dir", *NAMES_HERE, *LOSS_KEYS, *EVERY_RUN)
 OF_THE_RUNS = "flags of every run, as in training:"
-USUAL_KIND, REWARDS = next(iter(KINDS)), "rewards"
+USUAL_KIND = next(iter(KINDS))
 
 
 def kind_of(words: Sequence[str]) -> tuple[Kind, list[str]]:
@@ -69,15 +67,11 @@ def kind_of(words: Sequence[str]) -> tuple[Kind, list[str]]:
     """
     if not words or words[0].startswith("-"):
         return KINDS[USUAL_KIND], list(words)
-    if words[0] == REWARDS:
-        program, left = program_of(words[1:])
-        return next(kind for kind in REWARDED.values() if kind.program is program), left
-    if words[0] not in KINDS:
-        known = [*KINDS, REWARDS]
-        raise ValueError(
-            f"no kind of output {words[0]!r}.{did_you_mean(words[0], known)} All of them: {', '.join(known)}."
-        )
-    return KINDS[words[0]], list(words[1:])
+    for task in TASKS.values():
+        if (found := task.compared_by(words)) is not None:
+            return found
+    known = [*KINDS, *(task.compared_word for task in TASKS.values() if task.compared_word)]
+    raise ValueError(f"no kind of output {words[0]!r}.{did_you_mean(words[0], known)} All of them: {', '.join(known)}.")
 
 
 def from_recipes(files: Sequence[Path]) -> dict[str, Method]:
@@ -112,9 +106,9 @@ def check_metric(file: Path, settings: Mapping[str, Any], metric: str) -> None:
 def check_names(names: Sequence[str], kind: Kind, data: Any) -> None:
     """Raises ValueError for a method of another kind of output, or one that these data do not suit."""
     for name in names:
-        if name in OF_TWO_CLASSES and name not in kind.methods and kind.word == "segmentation":
-            raise ValueError(f"method {name!r} needs masks of two classes; {data.name} has more.")
-        others = [other.word for other in (*KINDS.values(), *REWARDED.values()) if name in other.methods]
+        if why := kind.why_not(name, data):
+            raise ValueError(f"method {name!r} {why}.")
+        others = [other.word for task in TASKS.values() for other in task.compared if name in other.methods]
         if name not in kind.methods and others:
             raise ValueError(
                 f"method {name!r} is of `compare {others[0]}`; that of `compare {kind.word}` must be one of "

@@ -20,8 +20,6 @@ from ...cli.train.arguments import Arguments
 from ...cli.train.program import Prepared
 from ...cli.tuning.search import Goal, begun, check_optuna, search
 from ...data.contents import fingerprint
-from ...tasks.rewards.compare import RULES, decided_by_rules, rules_in
-from ...tasks.rewards.rows import make_reward
 from ...training.meters import EpochClock, NonFiniteLossError
 from ...utils.faults import AGAIN, DiskFullError, fault_of, writing
 from ...utils.files import locked
@@ -202,8 +200,8 @@ class Comparison:
     def _train(self, name: str, seed: int) -> dict[str, Any]:
         if self.methods[name].program == CONSTANT:
             return self._figures(seed, {}, self.kind.constant(self.data))
-        if self.methods[name].program == RULES:
-            return self._figures(seed, {}, self._by_rules(name, seed))
+        if self.methods[name].program in self.kind.without_net:
+            return self._figures(seed, {}, self._without_net(name, seed))
         if self.methods[name].program == LINEAR:
             trainer = self._prepared(name, self.settings(name, seed), str(self._net(name, seed))).trainer
             return self._figures(seed, {}, self.kind.linear(trainer, self.data))
@@ -225,12 +223,12 @@ class Comparison:
         auc = {AUC: chosen[AUC]} if AUC in chosen else {}  # with a loss-net, and samples to tell from gold
         return figures | auc | {"epochs": trainer.state.epoch, **clock.metrics}
 
-    def _by_rules(self, name: str, seed: int) -> Scored:
-        """The figures of what rules decide by themselves."""
+    def _without_net(self, name: str, seed: int) -> Scored:
+        """The figures of a method that decides without a net."""
         arguments = self._arguments(name, self.settings(name, seed), str(self._net(name, seed)))
-        reward, splits = make_reward(arguments, self.data), {"eval": self.data.validation, "test": self.data.test}
-        decided = {split: decided_by_rules(reward, self.data, rows) for split, rows in splits.items()}
-        return self.kind.scored(self.data, decided)
+        decide = self.kind.without_net[self.methods[name].program](arguments, self.data)
+        splits = {"eval": self.data.validation, "test": self.data.test}
+        return self.kind.scored(self.data, {split: decide(rows) for split, rows in splits.items()})
 
     def _search(self, name: str, seed: int) -> dict[str, Any]:
         """The best settings of a method, searched once with its first seed."""
@@ -303,7 +301,7 @@ class Comparison:
             **{"data": self.data.name, "labels": len(self.data.label_names), **sizes, "budget": self.budget},
             **{"finalists": self.finalists, "held": " ".join(sorted(self.held))},
             **texts(base),
-            **rules_in(base),
+            **self.kind.contents(base),
             **{"metric": self.metric, "flags": " ".join(sorted(first & self.flags.keys()))},  # over a method's first
             "files": files_in(base),
             "contents": fingerprint(self.data),
@@ -316,15 +314,15 @@ class Comparison:
             raise ValueError(f"`seeds` has {wrong[0]}; a seed is a number, at least 0.")
         if self.budget and any(self.methods[name].space and self.runs.settings(name) is None for name in names):
             check_optuna()
-        folder, built = self._rehearsal, {CONSTANT, RULES}
+        folder, built = self._rehearsal, {CONSTANT, *self.kind.without_net}
         for name in (name for name in names if any(self.runs.load(name, seed) is None for seed in seeds)):
             method = self.methods[name]
             if method.program == CONSTANT:
                 continue
             settings = self.settings(name, seeds[0])
             arguments = self._arguments(name, settings, str(folder))
-            if method.program == RULES:
-                make_reward(arguments, self.data)
+            if method.program in self.kind.without_net:
+                self.kind.without_net[method.program](arguments, self.data)
             if method.program not in built and not method.takes:  # such nets may not exist yet
                 self._prepared(name, settings, str(folder))
                 built.add(method.program)

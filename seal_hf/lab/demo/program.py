@@ -114,9 +114,7 @@ def view_of(argv: Sequence[str] | None) -> View:
     taught = verdict is None or verdict.taught  # energies of a loss-net that taught nothing would mislead
     options.energy = taught and options.dtype == "float32" and has_loss_net(options.model, kind.hub)
     _ = kind.model
-    return views()[type(kind)](kind)
-
-
-def views() -> dict[type, type[View]]:
-    """Kind of output -> what the page shows of it. Imported late, so that `--help` is quick."""
-    return {output: view for task in TASKS.values() for output, view in task.views.items()}
+    views = {kind: task.views.get(space) for task in TASKS.values() for space, kind in task.outputs.items()}
+    if (view := views[type(kind)]) is None:
+        raise ValueError(f"The page does not show what {options.model} predicts. Use `seal-hf predict`.")
+    return view(kind)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ...cli.outputs.labels import LabelOutput
 from ...core.arrays import label_log_probabilities, likeliest
 from ...data.image_files import IMAGE_SUFFIXES, as_rgb, pixels
 from ...lab.demo import markup
 from ...lab.demo.limits import image_of
 from ...lab.demo.views import ALTERNATIVES, View, image_field
 from .decisions.label_decisions import NEVER_EMPTY, LabelDecisions
+from .files import LabelOutput
 
 if TYPE_CHECKING:
     from gradio.components import Component

@@ -141,7 +141,7 @@ def close(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> dic
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="multi_label",
+    task="labels",
     metric="f1_example_tuned",
     recipes={"features": "energy", "text": None},
     kind=lambda given: "features" if reads_features(given) else "text",

@@ -17,6 +17,7 @@ from transformers.utils import logging
 
 from ...core.arrays import sigmoid
 from ...core.hierarchy import Hierarchy, store_hierarchy
+from ...core.label_sets import SPARSE_FROM
 from ...data import MultiLabelData, load_multilabel
 from ...data.table_sources import loaded
 from ...data.tensors.collators import TensorRows
@@ -34,7 +35,7 @@ from ...utils.messages import check_owner, check_unread
 from .decisions.label_decisions import LabelDecisions
 from .image_nets import check_images, fresh_cnn, is_of_images
 from .pooled_nets import OURS, load_classifier
-from .space import SPARSE_FROM, MultiLabelSpace
+from .space import MultiLabelSpace
 
 logger = logging.get_logger(__name__)
 

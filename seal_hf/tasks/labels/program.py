@@ -311,7 +311,7 @@ def close(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> dic
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="multi_label",
+    task="labels",
     metric="f1_example_tuned",
     recipes={name: name for name in ("features", "text", "text_frozen", "images", "images_pretrained")},
     kind=recipe,

@@ -17,13 +17,6 @@ from ...core.decisions import FIXED, THRESHOLD
 from ...core.hierarchy import Hierarchy
 from ...reports.common import LABEL_REPORT, SHOWN, chosen_line, close_run, figure_rows, results_table, score_of
 from ...training.decisions import store
-from ...training.hints import (
-    hint_of_baseline,
-    hint_of_collapse,
-    hint_of_empty_sets,
-    hint_of_missed_labels,
-    missed_labels,
-)
 from ...utils.files import whole_file
 from ...utils.tables import PRINTED_LABELS
 from .decisions.fit import fit_labels, is_fitted_by_batch
@@ -39,6 +32,7 @@ from .decisions.label_decisions import (
 )
 from .decisions.seen_sets import SeenSets
 from .decisions.targets import F1_EXAMPLE
+from .hints import hint_of_baseline, hint_of_collapse, hint_of_empty_sets, hint_of_missed_labels, missed_labels
 from .linear import ENCODER, FEATURES, figure_key, figures_of
 from .metrics import label_report, ranking_metrics, threshold_curve
 from .page import Judged, label_facts, row_facts

@@ -25,12 +25,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ...core import label_sets
-from ...core.label_sets import LabelSets, dot, total
+from ...core.label_sets import SPARSE_FROM, LabelSets, dot, total
 from ...core.space import LossTraits, OutputSpace, all_counted, drawable, mixed_odds, repeated_bits
 from .task_losses import CrossEntropy, TaskLoss
 
-# labels: sparse is already 3 times as fast at 1000 (benchmarks/cost/label_scale.json); dense is exact
-SPARSE_FROM = 2000
 UNKNOWN = -1  # in the data: the label may be present or absent
 ABSENT = -1e4  # a logit with probability 0 in float32; half precision can hold it
 

@@ -148,6 +148,10 @@ class Masks(Kind):
         methods = {name: method for name, method in self.methods.items() if name not in OF_TWO_CLASSES}
         return ClassMasks(**{**vars(self), "methods": methods, "figures": CLASS_FIGURES})
 
+    def why_not(self, name: str, data: SegmentationData) -> str:
+        wanting = name in OF_TWO_CLASSES and name not in self.methods
+        return f"needs masks of two classes; {data.name} has more" if wanting else ""
+
     def pretrained(self, data: SegmentationData, settings: Mapping[str, Any]) -> bool:
         return settings.get("model_name_or_path") is not None
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from ...cli.outputs.class_masks import ClassMaskOutput
-from ...cli.outputs.masks import MaskOutput
 from ...core.decisions import FIXED
 from ...core.masks import palette
 from ...data.image_files import IMAGE_SUFFIXES
@@ -20,6 +18,7 @@ from ...lab.demo.limits import image_of
 from ...lab.demo.views import ALTERNATIVES, View, image_field
 from ...saving.batches import image_batches
 from .decisions import MaskDecisions
+from .files import ClassMaskOutput, MaskOutput
 
 if TYPE_CHECKING:
     from gradio.components import Component

@@ -78,7 +78,7 @@ def close(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> d
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="masks",
+    task="masks",
     metric="mean_iou",
     recipes={"masks": "mask_energy"},
     loader=load_masks,

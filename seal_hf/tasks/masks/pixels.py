@@ -42,19 +42,35 @@ from transformers import PreTrainedModel
 
 from ...core.masks import IGNORE
 from ...core.space import SAMPLE_WEIGHT, LossTraits, OutputSpace, all_counted, balanced_weights, ratio, repeated_bits
-from ...utils.options import check_value
+from ...utils.options import Options, check_value
 
-# Task losses for masks: their names with the arguments that each reads, and the Lovász extension.
-#
-# Every loss is the cross-entropy of the pixels that count. All but `cross_entropy` add a term that looks at a whole
-# mask, see `PixelSpace.task_loss`.
 
-MASK_TASK_LOSSES: dict[str, tuple[str, ...]] = {
-    "cross_entropy": ("class_weight",),
-    "soft_iou": ("soft_iou_weight", "class_weight"),
-    "dice": ("dice_weight", "class_weight"),
-    "lovasz": ("lovasz_weight", "class_weight"),
-}
+class PixelLoss(Options):
+    """The task loss of masks, `PixelSpace.task_loss`: the cross-entropy of the pixels that count. Those below add a
+    term that looks at a whole mask."""
+
+    also_reads = ("class_weight",)
+
+
+class SoftIoU(PixelLoss):
+    """1 - soft IoU."""
+
+    also_reads = ("soft_iou_weight", "class_weight")
+
+
+class Dice(PixelLoss):
+    """1 - soft F1."""
+
+    also_reads = ("dice_weight", "class_weight")
+
+
+class Lovasz(PixelLoss):
+    """The Lovász extension of 1 - IoU, see [`lovasz`]."""
+
+    also_reads = ("lovasz_weight", "class_weight")
+
+
+MASK_TASK_LOSSES = {"cross_entropy": PixelLoss, "soft_iou": SoftIoU, "dice": Dice, "lovasz": Lovasz}
 PIXEL_LOSSES = ("sum", "mean")
 
 
@@ -118,6 +134,7 @@ class PixelSpace(OutputSpace):
     problem_type = None  # Hugging Face has none for segmentation
     costs = (*OutputSpace.costs, "iou")
     weights = ("class_weight",)
+    labels_last = False
     num_classes: int
     class_weight: Tensor | None = None
 

@@ -123,7 +123,7 @@ def close(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> d
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="masks",
+    task="masks",
     metric="mean_iou",
     recipes={"masks": "segmentation", "digit_classes": "segmentation_classes", PRETRAINED: "segmentation_pretrained"},
     kind=kind,

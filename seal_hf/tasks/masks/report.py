@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers import Trainer
+from transformers import Trainer, TrainingArguments
 
 from ...core.arrays import first_output
 from ...core.decisions import FIXED, THRESHOLD
@@ -19,7 +19,7 @@ from ...data.mask_reader import SegmentationSplit
 from ...data.masks import SegmentationData
 from ...reports.common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, score_of
 from ...training.decisions import store
-from ...training.hints import hint_of_one_mask
+from ...training.hints import learned_nothing
 from .decisions import ClassMaskDecisions, MaskDecisions
 from .metrics import MaskCounts, class_masks, mask_metrics, mask_probabilities, tune_mask_threshold
 from .page import class_mask_facts, mask_facts, threshold_facts
@@ -402,3 +402,12 @@ def save_picture(
     """
     layers = {"image": split.images, "truth": split.masks == 1, **predictions}
     draw_layers(path, {name: layer[:count] for name, layer in layers.items()})
+
+
+def hint_of_one_mask(mean_iou: float, constant: float, args: TrainingArguments) -> str | None:
+    """The hint for a segmentation net whose mean IoU on validation images is not above `constant`, that of one mask for
+    all images; None for others."""
+    if mean_iou > constant:
+        return None
+    found = f"The mean IoU {mean_iou:.4f} of validation images is not above {constant:.4f}, that of one mask for all"
+    return learned_nothing(found, args)

@@ -246,6 +246,11 @@ def label(rows: Any, data: Any, labeller: Labeller) -> None:
 # --- the rules as a predictor -----------------------------------------------------------------------------------------
 
 
+def rules_applied(arguments: Arguments, data: Any) -> Callable[[Any], Any]:
+    """A function of a split, [`decided_by_rules`]. ValueError for rules that do not fit the data."""
+    return partial(decided_by_rules, make_reward(arguments, data), data)
+
+
 def decided_by_rules(reward: Reward, data: Any, split: Any) -> Any:
     """The outputs of a reward for the inputs of a split, without a net: N tag sequences by names, or an array.
 
@@ -334,6 +339,8 @@ def _kind(plain: Kind, program: Program, *of_methods: Mapping[str, Any]) -> Kind
         methods=methods(*of_methods),
         usual=[*BASELINES, "rewards", "rewards_default"],
         identity={"kind": f"rewards {plain.word}"},
+        without_net={RULES: rules_applied},
+        contents=rules_in,
     )
 
 

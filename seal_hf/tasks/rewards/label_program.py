@@ -33,7 +33,7 @@ def close(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> dic
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="multi_label",
+    task="labels",
     metric="f1_example_tuned",
     recipes=mlc.PROGRAM.recipes,
     over=ENERGY,

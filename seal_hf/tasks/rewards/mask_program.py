@@ -35,7 +35,7 @@ def close(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> d
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="masks",
+    task="masks",
     metric="mean_iou",
     recipes=segmentation.PROGRAM.recipes,
     kind=segmentation.kind,

@@ -76,7 +76,7 @@ def close(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> di
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="tag_sequence",
+    task="tags",
     metric="accuracy",
     recipes={"BiLSTM": "rewards", "encoder": "rewards_text"},
     kind=kind,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ...cli.outputs.tags import TagOutput
 from ...core.arrays import likeliest
 from ...core.tag_schemes import scheme_of
 from ...data.sentences import Sentence, sentence_of_text
 from ...lab.demo import markup
 from ...lab.demo.views import ALTERNATIVES, View
+from .files import TagOutput
 from .tagger import Tagged
 
 if TYPE_CHECKING:

@@ -80,7 +80,7 @@ def make_trainer(data: TagSequenceData, arguments: Arguments, **options: Any) ->
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="tag_sequence",
+    task="tags",
     metric="accuracy",
     recipes={"BiLSTM": "tagging", "encoder": "tagging_text"},
     kind=kind,

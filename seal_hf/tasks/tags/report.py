@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
+from transformers import TrainingArguments
 
 from ...data.tensors.words import WordRows
 from ...reports.common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, score_of
 from ...training.decisions import store
-from ...training.hints import hint_of_one_tag
+from ...training.hints import learned_nothing
 from ...utils.files import whole_file
 from .decisions import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI, fit_tags, predicted_tags
 from .metrics import Tags, tag_metrics, tag_report
@@ -194,3 +195,12 @@ def tag_tables(
         return table
     by_tag = tag_report(predicted, gold, kind)
     return f"{table}\n\n{results_table([{'tag': tag, **figures} for tag, figures in by_tag.items()])}"
+
+
+def hint_of_one_tag(tags: Sequence[Sequence[Any]], args: TrainingArguments) -> str | None:
+    """The hint for a net that gives every word of the validation sentences the same one of its `tags`; None for others,
+    and for a single sentence."""
+    found = {tag for sentence in tags for tag in sentence}
+    if len(found) != 1 or len(tags) < 2:
+        return None
+    return learned_nothing(f"All words of {len(tags)} validation sentences get the tag {found.pop()!r}", args)

@@ -82,7 +82,7 @@ def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="tag_sequence",
+    task="tags",
     metric="accuracy",
     recipes={"encoder": "tagging_text"},
     loader=load_srl,

@@ -45,7 +45,7 @@ def close(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> di
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="tag_sequence",
+    task="trees",
     metric="f1",
     recipes={"BiLSTM": "parsing", "encoder": "parsing_text"},
     kind=kind,

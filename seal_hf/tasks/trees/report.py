@@ -14,11 +14,10 @@ from ...data.brackets import tags_to_tree
 from ...data.tensors.words import WordRows
 from ...reports.common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, score_of
 from ...training.decisions import store
-from ...training.hints import hint_of_one_tag
 from ...utils.files import whole_file
 from ..tags.decisions import INDEPENDENT, VITERBI, fit_tags
 from ..tags.metrics import Tags
-from ..tags.report import gold_tags, predict_tags
+from ..tags.report import gold_tags, hint_of_one_tag, predict_tags
 from .metrics import label_report, tree_metrics
 from .page import tree_facts
 

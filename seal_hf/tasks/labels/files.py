@@ -15,6 +15,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from ...cli.outputs.base import Evaluation, OutputKind, each_chunk, origin_of
+from ...cli.outputs.flags import BATCH_SIZE
 from ...core.decisions import as_threshold
 from ...core.hierarchy import hierarchy_of
 from ...data.arff_rows import ArffReader, FeatureTable, find_arff, is_arff
@@ -28,14 +30,12 @@ from ...data.row_tables import Table
 from ...data.table_sources import open_table
 from ...data.writers import Writer, schema_of, table_writer
 from ...saving.kinds import holds_image_classifier
-from ...tasks.labels.decisions.label_decisions import LabelDecisions
-from ...tasks.labels.metrics import row_blocks
-from ...tasks.labels.model import SealForMultiLabel
 from ...utils.messages import check_owner, few
 from ...utils.tables import PRINTED_LABELS
-from .base import Evaluation, OutputKind, each_chunk, origin_of
-from .flags import BATCH_SIZE
+from .decisions.label_decisions import LabelDecisions
 from .label_figures import DIGITS, label_cells, label_figures, probability_cells
+from .metrics import row_blocks
+from .model import SealForMultiLabel
 
 Reader = TextReader | ArffReader | ImageFiles
 IMAGES_PER_CHUNK = 256

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..reports.common import results_table
-from ..tasks.rewards.page import first_rows, followed, gold_of
-from ..tasks.rewards.program import PROGRAMS, WORDS
-from ..tasks.rewards.reward import Conflict, Rules
-from ..tasks.rewards.rows import rule_reward
-from ..tasks.rewards.rule import in_words
-from ..tasks.rewards.rules import output_of_rules
-from ..tasks.rewards.semi_supervised import inputs_of
-from ..utils.messages import printable
-from ..utils.options import check_given
-from .recipes import parse_recipe
+from ...cli.recipes import parse_recipe
+from ...reports.common import results_table
+from ...utils.messages import printable
+from ...utils.options import check_given
+from .page import first_rows, followed, gold_of
+from .program import PROGRAMS, WORDS
+from .reward import Conflict, Rules
+from .rows import rule_reward
+from .rule import in_words
+from .rules import output_of_rules
+from .semi_supervised import inputs_of
 
 USAGE = "usage: seal-hf rules check RULES.yaml --dataset DATA [flags of the data: seal-hf train rewards --help]"
 HELP = ("-h", "--help")

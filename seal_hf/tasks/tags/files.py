@@ -25,6 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from ...cli.outputs.base import Evaluation, OutputKind, each_chunk, origin_of
 from ...core.tag_schemes import given_types, scheme_of_model, spans
 from ...data.chunks import Chunk, Reader
 from ...data.common import DataError
@@ -33,17 +34,16 @@ from ...data.tensors.vocabulary import Vocabulary
 from ...data.writers import Rows, Writer, add_text, table_writer
 from ...nets.recurrent import BiLSTMConfig
 from ...reports.common import results_table
-from ...tasks.tags.chains import tied_crf
-from ...tasks.tags.decisions import TagDecisions
-from ...tasks.tags.metrics import tag_metrics, tag_report
-from ...tasks.tags.model import SealForTokenClassification
-from ...tasks.tags.report import tag_tables
-from ...tasks.tags.space import TagSequenceSpace
-from ...tasks.tags.tagger import Tagged, Tagger
-from ...tasks.tags.task_losses import CRFLoss
 from ...utils.files import whole_file
 from ...utils.messages import check_owner, for_eyes
-from .base import Evaluation, OutputKind, each_chunk, origin_of
+from .chains import tied_crf
+from .decisions import TagDecisions
+from .metrics import tag_metrics, tag_report
+from .model import SealForTokenClassification
+from .report import tag_tables
+from .space import TagSequenceSpace
+from .tagger import Tagged, Tagger
+from .task_losses import CRFLoss
 
 LEFT_OUT = {"0": "LABEL_0", "1": "LABEL_1"}  # the names that transformers does not save
 DIGITS = 6  # decimals of probabilities and energies

@@ -17,17 +17,17 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ...cli.outputs.base import OutputKind
 from ...data.brackets import tags_to_tree
 from ...data.chunks import Chunk, Reader
 from ...data.sentences import Sentence
 from ...data.tree_sentences import TreeSentences, holds_brackets
 from ...data.trees import TREE_FILES
 from ...data.writers import table_writer
-from ...tasks.tags.tagger import Tagged
-from ...tasks.trees.metrics import label_report, tree_metrics
-from ...tasks.trees.report import tree_tables
-from .base import OutputKind
-from .tags import Measures, TagOutput, line_writer
+from ..tags.files import Measures, TagOutput, line_writer
+from ..tags.tagger import Tagged
+from .metrics import label_report, tree_metrics
+from .report import tree_tables
 
 
 class TreeOutput(TagOutput):

@@ -1,0 +1,85 @@
+"""Cards of masks: names for the Hub, figures, code snippets, and how their decoders decide, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...core.decisions import FIXED, THRESHOLD
+from ...core.masks import palette
+from ...core.space import OutputSpace
+from ...reports.card_kinds import CardKind, cut_in_words
+from .decisions import ClassMaskDecisions, MaskDecisions
+from .fcn import FCNConfig
+from .report import BASELINES, CLASS_FIGURES, FIGURES, class_ious
+from .space import MaskSpace
+
+IMAGES = """\
+from transformers import pipeline
+
+segment = pipeline("image-segmentation", $name)
+masks = {part["label"]: part["mask"] for part in segment("image.png")}  # PIL images: 255 for pixels with the label
+"""
+IMAGES_FCN = "import seal_hf  # registers the FCN with the Auto classes\n" + IMAGES
+SEAL_IMAGES = """\
+from seal_hf import SealForSegmentation
+
+model = SealForSegmentation.from_pretrained($name, with_loss_net=False)
+probabilities, masks = model.predict(["image.png"])
+mask = masks[0]  # (height, width): 1 for pixels with label 1 of the table below
+"""
+
+
+def _decided_figures(decoder: str) -> list[str]:
+    tuned = [key for key in FIGURES if key.endswith("_tuned")]
+    return tuned if decoder == THRESHOLD else [key.removesuffix("_tuned") for key in tuned]
+
+
+MASKS: dict[str, Any] = {
+    "seal": SEAL_IMAGES,
+    "plainly": "A `transformers` pipeline gives each pixel its likelier class: a threshold of 0.5.",
+    "pipeline_tag": "image-segmentation",
+    "task": "binary image segmentation",
+    "figures": FIGURES,
+    "decided": _decided_figures,
+    "baselines": BASELINES,
+    "decisions": MaskDecisions,
+    "in_words": lambda name, decisions: cut_in_words("A pixel is foreground", name, decisions),
+    "unit": "image",
+    "files": ("images", "masks"),
+}
+CLASS_MASKS: dict[str, Any] = MASKS | {
+    "plainly": "",
+    "task": "semantic segmentation",
+    "figures": CLASS_FIGURES,
+    "decided": lambda decoder: ["mean_iou", "pixel_accuracy"],
+    "decisions": ClassMaskDecisions,
+    "in_words": lambda name, decisions: "A pixel gets its likeliest class.",
+}
+
+CARDS = {
+    "images": CardKind({FIXED: IMAGES}, **MASKS),
+    "images_fcn": CardKind({FIXED: IMAGES_FCN}, is_ours=True, **MASKS),
+    "class_images": CardKind({FIXED: IMAGES}, **CLASS_MASKS),
+    "class_images_fcn": CardKind({FIXED: IMAGES_FCN}, is_ours=True, **CLASS_MASKS),
+}
+
+
+def card_of(model: Any, space: OutputSpace) -> str:
+    """The key in `CARDS` for a task-net, see `Task.card_of`."""
+    of_classes = "class_" if isinstance(space, MaskSpace) else ""
+    return of_classes + ("images_fcn" if model.config.model_type == FCNConfig.model_type else "images")
+
+
+def label_columns(space: OutputSpace, metrics: Mapping[str, float], names: Sequence[str]) -> dict[str, list[str]]:
+    """For masks of several classes the colour of each, and its IoU."""
+    if not isinstance(space, MaskSpace):
+        return {}
+    colours = ["#" + bytes(colour).hex() for colour in palette()[: len(names)]]
+    columns = {"colour": [f'<span style="color:{colour}">&#9632;</span> `{colour}`' for colour in colours]}
+    for title, split in (("IoU, validation", "eval"), ("IoU, test", "test")):
+        ious = class_ious(metrics, split, names)
+        if not all(map(math.isnan, ious)):
+            columns[title] = ["-" if math.isnan(value) else f"{value:.4f}" for value in ious]
+    return columns
