@@ -7,7 +7,6 @@ There are functions, and thin `evaluate.Metric` subclasses for the same metrics,
 from typing import Any
 
 from .core.arrays import first_output, sigmoid
-from .tasks.labels.hierarchical_metrics import HierarchicalComputeMetrics, hierarchical_metrics
 from .tasks.labels.metrics import (
     example_f1,
     label_report,
@@ -15,7 +14,7 @@ from .tasks.labels.metrics import (
     multilabel_metrics,
     tune_threshold,
 )
-from .tasks.labels.metrics_by_batch import MultiLabelByBatch
+from .tasks.labels.metrics_by_batch import HierarchicalComputeMetrics, MultiLabelByBatch, hierarchical_metrics
 from .tasks.masks.metrics import (
     MaskCounts,
     band_width,

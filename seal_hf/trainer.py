@@ -24,9 +24,8 @@ from transformers import PreTrainedModel
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import ModelOutput
 
-from .core.columns import REWARD_CODES
 from .core.decisions import Decisions
-from .core.space import SAMPLE_WEIGHT, OutputSpace
+from .core.space import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
 from .extensions import Extension, MicroBatch
 from .loss_net.energy_weight import Alignment, EnergyWeight, Lessons, is_ruled, prefix_of

@@ -24,7 +24,7 @@ from seal_hf import api
 from seal_hf.cli.known_flags import known_flags, mistyped_flag
 from seal_hf.cli.programs import INTERRUPTED, UNREAD
 from seal_hf.cli.recipes import recipe_parser
-from seal_hf.lab.compare.known import KINDS
+from seal_hf.lab.compare.kinds import KINDS
 from seal_hf.lab.compare.program import own_parser
 
 ROOT = Path(__file__).resolve().parents[1]

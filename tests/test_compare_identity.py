@@ -9,7 +9,7 @@ import pytest
 from seal_hf import load_multilabel
 from seal_hf.cli.tuning import LogUniform
 from seal_hf.cli.tuning.search import has_trials
-from seal_hf.lab.compare.known import KINDS
+from seal_hf.lab.compare.kinds import KINDS
 from seal_hf.lab.compare.runner import Comparison
 from seal_hf.lab.compare.runs import Runs
 from seal_hf.tasks.labels.compare import METHODS

@@ -17,8 +17,8 @@ from transformers import AutoModel
 from seal_hf import load_tags
 from seal_hf.data import digit_masks, toy_tags
 from seal_hf.lab.compare import table
-from seal_hf.lab.compare.known import KINDS
-from seal_hf.lab.compare.rows import Rows
+from seal_hf.lab.compare.kinds import KINDS
+from seal_hf.lab.compare.statistics import Rows
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.tags.metrics import tag_metrics
 

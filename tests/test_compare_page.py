@@ -11,7 +11,7 @@ from test_compare import SMALL, TOY, runs_with
 from test_compare import comparison as label_table
 from test_report_page import EVIL
 
-from seal_hf.lab.compare.known import KINDS
+from seal_hf.lab.compare.kinds import KINDS
 from seal_hf.lab.compare.page import comparison_page, write_page
 from seal_hf.lab.compare.runs import Runs, write_json
 from seal_hf.lab.compare.table import comparison, markdown

@@ -10,7 +10,7 @@ from datasets import Dataset
 
 from seal_hf import LabelRuleReward, Rule, TagSequenceSpace, load_masks, load_multilabel, load_tags
 from seal_hf.cli.recipes import packaged_recipe, read_recipe
-from seal_hf.core.columns import REWARD_CODES, UNLABELLED_SET
+from seal_hf.core.space import REWARD_CODES, UNLABELLED_SET
 from seal_hf.data import digit_masks, toy_tags
 from seal_hf.energy_losses import NCE, Regression
 from seal_hf.tasks.rewards.compare import MARKS, REWARDED, _confident, by_rules, decided_by_rules, label

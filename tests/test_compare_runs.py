@@ -16,8 +16,7 @@ from transformers import BertModel
 
 from seal_hf import load_multilabel
 from seal_hf.cli.tuning import LogUniform
-from seal_hf.lab.compare.known import KINDS
-from seal_hf.lab.compare.methods import SEAL, Method, own_keys
+from seal_hf.lab.compare.kinds import KINDS, SEAL, Method, own_keys
 from seal_hf.lab.compare.runner import Comparison
 from seal_hf.lab.compare.runs import Runs
 from seal_hf.tasks.labels.compare import METHODS

@@ -5,8 +5,14 @@ import pytest
 from scipy import stats
 
 from seal_hf.lab.compare import statistics as statistics_module
-from seal_hf.lab.compare.rows import Rows
-from seal_hf.lab.compare.statistics import PairedDifference, mean_std, paired_bootstrap, paired_bootstraps, paired_test
+from seal_hf.lab.compare.statistics import (
+    PairedDifference,
+    Rows,
+    mean_std,
+    paired_bootstrap,
+    paired_bootstraps,
+    paired_test,
+)
 
 
 def normal_pair(num_examples, shift, seed):

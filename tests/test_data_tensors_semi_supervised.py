@@ -26,7 +26,7 @@ from seal_hf import (
     reward_rows,
     tokenize_words,
 )
-from seal_hf.core.columns import REWARD_CODES
+from seal_hf.core.space import REWARD_CODES
 from seal_hf.energy_losses import NCE, Margin
 from seal_hf.tasks.rewards import program as rewards
 from seal_hf.tasks.rewards.functions import read_function

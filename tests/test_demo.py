@@ -29,10 +29,10 @@ from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassifi
 from seal_hf.cli.predict import main as predict
 from seal_hf.data.tensors.crops import resize_to
 from seal_hf.decisions import ClassMaskDecisions, MaskDecisions
-from seal_hf.lab.demo import files, limits, markup
+from seal_hf.lab.demo import files, markup
 from seal_hf.lab.demo.files import predict_file
+from seal_hf.lab.demo.page import told
 from seal_hf.lab.demo.program import view_of
-from seal_hf.lab.demo.tabs import told
 from seal_hf.saving.batches import text_rows
 from seal_hf.tasks.masks.demo import CUTS, coloured, enlarged, overlaid, shares
 
@@ -357,8 +357,8 @@ def test_a_small_file_that_holds_much_is_refused_before_it_is_unpacked(request, 
     pytest.importorskip("PIL")
     write_it, kind, message = HOSTILE[name]
     if name.startswith(("bomb", "many")):
-        monkeypatch.setattr(limits, "MOST_BYTES", 2_000)
-        monkeypatch.setattr(limits, "MOST_VALUES", 500)
+        monkeypatch.setattr(files, "MOST_BYTES", 2_000)
+        monkeypatch.setattr(files, "MOST_VALUES", 500)
     write_it(tmp_path / name)
     view = request.getfixturevalue(kind).view
     with pytest.raises(ValueError, match=message) as refused:

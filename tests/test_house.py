@@ -62,6 +62,15 @@ def test_no_import_runs_upwards():
         assert name in DOORS or not upwards, (name, upwards)
 
 
+def test_only_tasks_ask_for_the_class_of_a_space_or_of_a_task():
+    for name, path in KNOWN.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+                classes = [each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)]
+                asked = [each for each in classes if each.endswith(("Space", "Task"))]
+                assert name.startswith("tasks") or not asked, (name, asked)
+
+
 def test_only_tasks_import_what_is_looked_at_after_training():
     below = [name for name, others in IMPORTS.items() if any(other.split(".")[0] == "lab" for other in others)]
     assert {name.split(".")[0] for name in below if name not in DOORS} <= {"lab", "tasks"}

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seal_hf.lab.compare.rows import Rows
 from seal_hf.lab.compare.runs import Runs
+from seal_hf.lab.compare.statistics import Rows
 from seal_hf.tasks.labels.compare import COMPARED, DECODERS, METRIC
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seal_hf.lab.compare.rows import Rows
 from seal_hf.lab.compare.runs import Runs, origin, write_json
+from seal_hf.lab.compare.statistics import Rows
 from seal_hf.tasks.labels.compare import COMPARED
 
 ROOT = Path(__file__).resolve().parents[1]

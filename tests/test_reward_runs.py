@@ -22,7 +22,7 @@ from seal_hf import (
     load_tags,
     reward_rows,
 )
-from seal_hf.core.columns import REWARD_CODES, UNLABELLED_PIXEL, UNLABELLED_SET
+from seal_hf.core.space import REWARD_CODES, UNLABELLED_PIXEL, UNLABELLED_SET
 from seal_hf.data.tensors.collators import TensorRows
 from seal_hf.energy_losses import ContrastiveDivergence, Margin
 from seal_hf.tasks.masks.space import BinaryMaskSpace

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from sklearn.metrics import f1_score, jaccard_score
 from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
-from seal_hf.core.columns import UNLABELLED_PIXEL
+from seal_hf.core.space import UNLABELLED_PIXEL
 from seal_hf.core.task import SPACES
 from seal_hf.energy_losses import NCE, Ranking
 from seal_hf.tasks.masks.pixels import lovasz

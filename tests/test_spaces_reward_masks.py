@@ -9,7 +9,7 @@ import torch
 from tiny_class_masks import NAMES, shapes
 
 from seal_hf import BinaryMaskSpace, MaskRows, MaskSpace, RewardBinaryMaskSpace, RewardMaskSpace, SealTrainer
-from seal_hf.core.columns import UNLABELLED_PIXEL
+from seal_hf.core.space import UNLABELLED_PIXEL
 from seal_hf.energy_losses import ContrastiveDivergence, Margin
 
 C, PLAIN = 3, MaskSpace(3)

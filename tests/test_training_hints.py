@@ -16,7 +16,7 @@ from seal_hf import tokenize
 from seal_hf.cli.recipes import parse_recipe
 from seal_hf.metrics import label_report
 from seal_hf.tasks.labels import program as mlc
-from seal_hf.tasks.labels.hints import (
+from seal_hf.tasks.labels.report import (
     hint_of_baseline,
     hint_of_collapse,
     hint_of_empty_sets,

@@ -7,9 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seal_hf.lab.compare.kinds import Kind
-from seal_hf.lab.compare.known import KINDS
-from seal_hf.lab.compare.methods import CONSTANT
+from seal_hf.lab.compare.kinds import CONSTANT, KINDS, Kind
 from seal_hf.lab.compare.table import comparison, difference, legend, p_value, percent
 from seal_hf.tasks.masks.compare import CLASS_FIGURES
 from seal_hf.tasks.rewards.compare import REWARDED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from seal_hf.lab.compare.methods import SEAL
+from seal_hf.lab.compare.kinds import SEAL
 from seal_hf.lab.compare.table import best_on_validation, difference, p_value, percent
 
 from . import runs

@@ -9,7 +9,7 @@ from typing import Any
 from results_store import ROOT, Stored
 
 from seal_hf.cli.recipes import read_recipe
-from seal_hf.lab.compare.methods import ABLATION, BASELINE, ENERGY, SEAL
+from seal_hf.lab.compare.kinds import ABLATION, BASELINE, ENERGY, SEAL
 from seal_hf.lab.compare.table import best_on_validation, difference, percent
 from seal_hf.tasks.labels.compare import METHODS, METRIC
 

@@ -8,7 +8,7 @@ import numpy as np
 import text_screen
 
 from seal_hf.core.energy import energies_of
-from seal_hf.lab.compare.methods import CONSTANT
+from seal_hf.lab.compare.kinds import CONSTANT
 from seal_hf.lab.compare.table import p_value, percent
 from seal_hf.tasks.tags.compare import BASELINES, LOSSES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import text_screen
 
-from seal_hf.lab.compare.methods import BASELINE, SEAL
+from seal_hf.lab.compare.kinds import BASELINE, SEAL
 from seal_hf.tasks.labels.compare import METHODS, METRIC
 
 from . import runs

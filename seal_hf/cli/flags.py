@@ -118,14 +118,13 @@ def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str
     if isinstance(args, EnergyTrainingArguments):
         return {"energy_method": read(ENERGY_METHODS)}
     task_loss: dict[str, list[str]] = defaultdict(list)
-    switches: dict[str, Mapping[str, Iterable[str]]] = {}
+    found: dict[str, Mapping[str, Iterable[str]]] = {"energy_loss": read(ENERGY_LOSSES), "task_loss": task_loss}
+    found["hypergradient"] = {name: [f"hypergradient_{option}" for option in names] for name, names in METHODS.items()}
     for task in reversed(TASKS.values()):
-        switches |= task.switches
+        found |= task.switches
         for name, names in read(task.task_losses).items():  # some share a name
             task_loss[name] += names
-    hypergradient = {name: [f"hypergradient_{option}" for option in names] for name, names in METHODS.items()}
-    of_energy = {"energy_loss": read(ENERGY_LOSSES), "hypergradient": hypergradient}
-    return of_energy | {"task_loss": task_loss} | switches
+    return found
 
 
 def _with_score(kind: type, names: Iterable[str]) -> set[str]:

@@ -20,6 +20,13 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from .label_sets import LabelSets
+from .masks import IGNORE
+
+UNLABELLED = -1  # the label of a position that counts but lacks a gold tag
+UNLABELLED_SET = -2  # the label of a set without gold; -1 is an unknown label
+UNLABELLED_PIXEL = IGNORE - 1  # the label of a pixel that counts but lacks a gold class
+REWARD_CODES = "reward_codes"  # the column with what the reward must know
+
 
 SAMPLE_WEIGHT = "sample_weight"  # the column with each row's weight in the task loss
 
@@ -307,14 +314,19 @@ class OutputSpace(ABC):
     def _flip_rate(gold: Tensor, generator: torch.Generator) -> Tensor:
         return torch.rand(len(gold), *[1] * (gold.dim() - 1), device=gold.device, generator=generator) / 2
 
-    @abstractmethod
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """Logits of the distribution in which each entry is the gold's with probability `share`, else the
-        task-net's."""
+        task-net's.
 
-    @abstractmethod
+        Raises:
+            ValueError: no logits give such a distribution.
+        """
+        raise ValueError(f"`gold_mix` is {share}, but {self.name} outputs have no mixture with the gold. Leave it out.")
+
     def repeated(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Which hard candidates (B, S, ...) equal an earlier one of the same input: (B, S) bool."""
+        """Which hard candidates (B, S, ...) equal an earlier one of the same input: (B, S) bool. By default all entries
+        count."""
+        return repeated_bits(y.flatten(2))
 
     @abstractmethod
     def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -347,13 +359,15 @@ class OutputSpace(ABC):
         distance = distance.sum(2) if distance.dim() > 2 else distance
         return distance if kind == "l1" else distance / self.num_counted(y, mask).clamp_min(1)
 
-    @abstractmethod
     def sums(self, y_hat: Tensor, y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """ŷ·y and Σ ŷ + Σ y over what counts, both (B, S), or for masks of several classes (B, S, C)."""
+        """ŷ·y and Σ ŷ + Σ y over what counts, both (B, S), or for masks of several classes (B, S, C). By default all
+        entries count."""
+        y_hat, y = y_hat.flatten(2), y.flatten(1).unsqueeze(1)
+        return (y_hat * y).sum(2), y_hat.sum(2) + y.sum(2)
 
-    @abstractmethod
     def num_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
-        """How many labels, tags or pixels of y (B, ...) count: (B, 1)."""
+        """How many labels, tags or pixels of y (B, ...) count: (B, 1). By default all entries do."""
+        return all_counted(y, y[0].numel())
 
     def differs(self, y: Tensor, gold: Tensor, mask: Tensor | None = None) -> Tensor:
         """Which structures of (B, S, ...) are not the gold (B, ...): (B, S) bool."""

@@ -184,42 +184,40 @@ def task_of(space: OutputSpace) -> Task | None:
 
 
 class Registry(MutableMapping[str, Part], Generic[Part]):
-    """Name -> class, of every task; users may add their own.
+    """Name -> part, of every task, followed by those that users add.
 
-    The classes of a task are added when the registry is first used, so that a module may import the registry before
-    its task.
+    The tasks are asked at each use, so a module may import the registry before its task, and a task may come later.
 
     Args:
-        of: the classes that a task adds.
+        of: the parts of a task.
     """
 
     def __init__(self, of: Callable[[Task], Mapping[str, Part]]):
-        self._of, self._parts, self._asked = of, dict[str, Part](), set[str]()
+        self._of, self._own = of, dict[str, Part]()
 
-    def _filled(self) -> dict[str, Part]:
-        for name, task in TASKS.items():
-            if name not in self._asked:
-                self._asked.add(name)
-                self._parts |= {**self._of(task), **self._parts}
-        return self._parts
+    def _parts(self) -> dict[str, Part]:
+        found: dict[str, Part] = {}
+        for task in TASKS.values():
+            found |= self._of(task)
+        return found | self._own
 
     def __getitem__(self, name: str) -> Part:
-        return self._filled()[name]
+        return self._parts()[name]
 
     def __setitem__(self, name: str, part: Part) -> None:
-        self._filled()[name] = part
+        self._own[name] = part
 
     def __delitem__(self, name: str) -> None:
-        del self._filled()[name]
+        del self._own[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._filled())
+        return iter(self._parts())
 
     def __len__(self) -> int:
-        return len(self._filled())
+        return len(self._parts())
 
     def __repr__(self) -> str:
-        return repr(self._filled())
+        return repr(self._parts())
 
 
 SPACES: Registry[type[OutputSpace]] = Registry(lambda task: task.spaces)

@@ -48,7 +48,7 @@ def run_card(
         dataset, finetuned_from, model_name: as for `Trainer.create_model_card`. A repo's id replaces `model_name`,
             since the snippet loads it.
         rows: split (`eval` is validation) -> number of rows, beside the trainer's data sets.
-        missed_labels: from [`seal_hf.tasks.labels.hints.missed_labels`].
+        missed_labels: from [`seal_hf.tasks.labels.report.missed_labels`].
         verdict: of the run; default: that on its training alone.
         facts: further arguments of `Trainer.create_model_card`: `language`, `license` (default: that of the arguments),
             `tags`, `dataset_tags`; others are ignored, since the trainer knows them.

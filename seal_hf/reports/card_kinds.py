@@ -44,7 +44,7 @@ class CardKind(NamedTuple):
     plain: Mapping[str, str] = {}
     seal: str = ""
     plainly: str = ""
-    pipeline_tag: str | None = None
+    pipeline_tag: str = ""
     library_name: str = "transformers"
     task: str = "structured prediction"
     figures: Mapping[str, str] = {}

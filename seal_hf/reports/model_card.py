@@ -186,7 +186,7 @@ def _metadata(
 ) -> str:
     results = [
         EvalResult(
-            task_type=kind.pipeline_tag,
+            task_type=kind.pipeline_tag or "other",
             task_name=kind.task,
             dataset_type=dataset,
             dataset_name=dataset,
@@ -202,7 +202,7 @@ def _metadata(
         language=language,
         license=license,
         library_name=kind.library_name,
-        pipeline_tag=kind.pipeline_tag,
+        pipeline_tag=kind.pipeline_tag or None,
         tags=list(dict.fromkeys(tags)),
         base_model=_base_of(origin, kind),
         datasets=[dataset] if dataset is not None and is_hub_id(dataset) else None,

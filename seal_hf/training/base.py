@@ -16,8 +16,7 @@ from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput, TrainOutput, default_compute_objective
 from transformers.utils import logging
 
-from ..core.columns import REWARD_CODES
-from ..core.space import SAMPLE_WEIGHT, OutputSpace
+from ..core.space import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
 from ..data.tensors.collators import TensorRows, collate_rows
 from ..data.tensors.length_order import longest_first, order_of, put_back
 from ..energy_losses import GOLD, OUTPUT

@@ -93,7 +93,7 @@ class Flags(ArgumentParser):
             if kind not in kinds and getattr(options, name) != self.get_default(name):
                 raise ValueError(
                     f"`{name}` is an option of {' and '.join(KINDS[kind] for kind in kinds)}, but {options.model} "
-                    f"predicts {KINDS[kind]}. Leave it out."
+                    f"predicts {KINDS.get(kind, kind)}. Leave it out."
                 )
 
 

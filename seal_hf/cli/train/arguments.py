@@ -11,6 +11,8 @@ from transformers import TrainerCallback
 from ...utils.messages import check_owner, printable
 from ..programs import early_stopping
 
+TOO_LONG = "--max_length is {asked}, but the encoder takes {most} tokens: {most} are read."
+
 
 @dataclass(kw_only=True)
 class OriginArguments:

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.columns import REWARD_CODES
 from ...core.masks import IGNORE
+from ...core.space import REWARD_CODES
 from .collators import TensorRows
 from .images import load_image_processor
 

@@ -43,9 +43,7 @@ from ...utils.messages import did_you_mean, printable
 from ...utils.options import check_given
 from ...utils.recorded import command_line
 from .identity import EVERY_RUN, texts, without_places
-from .kinds import Figures, Kind
-from .known import KINDS
-from .methods import CONSTANT, Method, Methods, of_recipe, own_keys
+from .kinds import CONSTANT, KINDS, Figures, Kind, Method, Methods, of_recipe, own_keys
 from .page import write_page
 from .runner import Comparison
 from .runs import LOST, METHOD, Runs, origin, read_identity, read_settings, write_json

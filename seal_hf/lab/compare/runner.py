@@ -25,8 +25,7 @@ from ...utils.faults import AGAIN, DiskFullError, fault_of, writing
 from ...utils.files import locked
 from ...utils.options import check_value
 from .identity import EVERY_RUN, check_methods, claim_folder, files_in, texts
-from .kinds import Kind, Scored
-from .methods import CONSTANT, LINEAR, Methods, first_of, hold, space_of, with_requirements
+from .kinds import CONSTANT, LINEAR, Kind, Methods, Scored, first_of, hold, space_of, with_requirements
 from .runs import AUC, LOST, METHOD, ROWS, Runs
 
 logger = logging.getLogger(__name__)

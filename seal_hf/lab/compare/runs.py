@@ -17,7 +17,7 @@ import seal_hf
 
 from ...utils.files import whole_file
 from ...utils.recorded import command_line, recorded
-from .methods import CONSTANT
+from .kinds import CONSTANT
 
 METHOD = "method"  # key of a run: its method's settings
 LOST = "lost"  # key of a run with a non-finite loss: the reason; such a run has no figures

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .kinds import Figures
-from .methods import BASELINE, CONSTANT, Methods
-from .rows import Rows
+from .kinds import BASELINE, CONSTANT, Figures, Methods
 from .runs import AUC, LOST, ROWS, SECONDS
-from .statistics import Pair, mean_std, paired_bootstraps, paired_test
+from .statistics import Pair, Rows, mean_std, paired_bootstraps, paired_test
 
 COSTS = {"seconds": "seconds / epoch", "energy_auc": "energy AUC"}  # key of a row -> its column, if any row has it
 FEW_ROWS = 50  # test rows; below this a bootstrap over rows is too sure

@@ -8,11 +8,147 @@ from typing import TYPE_CHECKING, Any
 
 from ...training.verdict import Verdict
 from . import markup
-from .tabs import file_tab, one_tab
 from .views import OWN, View
 
 if TYPE_CHECKING:
     import gradio as gr
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING
+
+from ...cli.programs import message_of
+from ...utils.messages import one_line
+from .files import predict_file
+
+if TYPE_CHECKING:
+    import gradio as gr
+
+MOST_SHOWN = 600  # characters of a message
+WIDTH = 280  # pixels of a column, at least; a narrower window shows one under the other
+RUNS: dict[str, Any] = {"concurrency_id": "model"}  # the nets run for one visitor at a time
+QUIET: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private", **RUNS}
+MOVING: dict[str, Any] = {**QUIET, "show_progress": "hidden", "trigger_mode": "always_last"}  # of a slider
+
+
+def one_tab(view: View, decoder: gr.Dropdown, threshold: gr.Slider) -> None:
+    """Fields for one input beside its answer, which follows the decoder and the threshold."""
+    import gradio as gr
+
+    with gr.Row():
+        with gr.Column(min_width=WIDTH):
+            fields = view.inputs()
+            button = gr.Button("Predict", variant="primary")
+        with gr.Column(min_width=WIDTH):
+            outputs = view.outputs()
+
+    @told
+    def predict(decoder: str, threshold: float, *values: Any) -> Any:
+        return packed(view.answer(view.read(*values), chosen(decoder, threshold)))
+
+    def again(decoder: str, threshold: float, *values: Any) -> Any:
+        if not any(values):  # nothing is typed in yet
+            return packed([gr.skip() for _ in outputs])
+        return predict(decoder, threshold, *values)
+
+    def moved(threshold: float, *values: Any) -> Any:
+        return again(OWN, threshold, *values)
+
+    inputs = [decoder, threshold, *fields]
+    button.click(predict, inputs, outputs, show_progress="minimal", api_name="predict", **RUNS)
+    decoder.input(again, inputs, outputs, **QUIET)
+    threshold.input(moved, inputs[1:], outputs, **MOVING)
+
+
+def file_tab(view: View, decoder: gr.Dropdown, threshold: gr.Slider) -> None:
+    """A file, its predictions to download, its first rows, and the answer of one of them."""
+    import gradio as gr
+
+    several: Any = "multiple" if view.several else "single"
+    with gr.Row():
+        with gr.Column(min_width=WIDTH):
+            upload = gr.File(label=", ".join(view.files), file_types=list(view.files), file_count=several, height=140)
+        with gr.Column(min_width=WIDTH):
+            energy = gr.Checkbox(label="energies too", visible=view.has_energies)
+            button = gr.Button("Predict", variant="primary")
+            result = gr.File(label="Predictions", interactive=False, visible=False)
+    with gr.Column(visible=False) as answers:
+        said = gr.HTML(apply_default_css=False)
+        preview = view.preview()
+        row = gr.Slider(1, 2, value=1, step=1, label=view.unit.capitalize(), visible=False)
+        outputs = view.outputs()
+    rows = gr.State([])
+    bar = gr.Progress()
+
+    @told
+    def predict(decoder: str, threshold: float, files: Any, energy: bool = False, progress: Any = bar) -> Any:
+        if not files:
+            raise ValueError("There is no file. Choose one.")
+
+        def report(done: int, total: int | None) -> None:
+            progress((done, total), desc="Predicting", unit=f"{view.unit}s")
+
+        paths = [Path(file) for file in (files if isinstance(files, list) else [files])]
+        decided_by = chosen(decoder, threshold)
+        found = predict_file(view, paths, decided_by, energy, Path(upload.GRADIO_CACHE), report)
+        shown = len(found.inputs)
+        lines = [f"{found.count} {view.unit}{'s' * (found.count != 1)}, decided by {decided_by}."]
+        lines += [f"The first {shown} are shown."] * (shown < found.count)
+        return (
+            gr.File(str(found.file), visible=True),
+            gr.Column(visible=True),
+            markup.answer(*map(markup.note, [" ".join(lines), *found.notes])),
+            view.previewed(found.rows, found.inputs),
+            gr.Slider(1, max(shown, 2), value=1, visible=shown > 1),
+            found.inputs,
+        )
+
+    @told
+    def show(decoder: str, threshold: float, row: int, rows: list[Any]) -> Any:
+        if not rows:
+            return packed([gr.skip() for _ in outputs])
+        return packed(view.answer(rows[int(row) - 1], chosen(decoder, threshold)))
+
+    def moved(threshold: float, row: int, rows: list[Any]) -> Any:
+        return show(OWN, threshold, row, rows)
+
+    inputs = [decoder, threshold, upload, energy]
+    predicted = button.click(
+        predict, inputs, [result, answers, said, preview, row, rows], api_name="predict_file", **RUNS
+    )
+    chosen_row = [decoder, threshold, row, rows]
+    predicted.success(show, chosen_row, outputs, **QUIET)
+    decoder.input(show, chosen_row, outputs, **QUIET)
+    row.input(show, chosen_row, outputs, **MOVING)
+    threshold.input(moved, chosen_row[1:], outputs, **MOVING)
+
+
+def chosen(decoder: str, threshold: float) -> str:
+    """The decoder that both fields name."""
+    return f"{threshold:g}" if decoder == OWN else decoder
+
+
+def packed(found: list[Any]) -> Any:
+    """As Gradio takes the values of several components, or of one."""
+    return found if len(found) > 1 else found[0]
+
+
+def told(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Shows a user's mistake on the page. Its message may hold text of the data, so it is escaped."""
+
+    @wraps(function)
+    def run(*values: Any, **more: Any) -> Any:
+        import gradio as gr
+
+        try:
+            return function(*values, **more)
+        except Exception as error:
+            message = message_of(error)
+            if message is None:
+                raise
+            raise gr.Error(markup.escaped(one_line(message, MOST_SHOWN)), print_exception=False) from error
+
+    return run
+
 
 KEPT = 3600  # seconds that uploads and results are kept
 

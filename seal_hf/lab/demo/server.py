@@ -108,8 +108,7 @@ def start(
     """
     import gradio as gr
 
-    from .guard import Guard
-    from .uploads import Uploads
+    from .guard import Guard, Uploads
 
     access = access_to(share=share, space=space)
     uploads = Uploads(Path(folder), KEPT * max_upload * MB)

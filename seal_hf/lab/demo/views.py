@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...cli.outputs.base import OutputKind
-from ...core.decisions import as_threshold
+from ...core.decisions import Decisions, as_threshold
 from ...data.writers import json_text
 from . import markup
 
@@ -38,6 +39,7 @@ class View(ABC):
         several: True if it takes several files at once.
         cuts: True if a threshold decides, so that it can be moved.
         shown: number of rows of a file that the page shows.
+        decided_by: class of its decisions.
     """
 
     what: ClassVar[str]
@@ -48,6 +50,7 @@ class View(ABC):
     several: ClassVar[bool] = False
     cuts: ClassVar[bool] = True
     shown: ClassVar[int] = 100
+    decided_by: type[Decisions]
 
     def __init__(self, kind: OutputKind):
         self.kind = kind
@@ -70,14 +73,19 @@ class View(ABC):
         return type(self.kind)(Namespace(**changed), self.kind)
 
     @property
-    @abstractmethod
-    def decoders(self) -> Sequence[str]:
-        """The decoders that the task-net has, simplest first."""
+    def decisions(self) -> Any:
+        """The decisions that were saved with the task-net, of the class `decided_by`."""
+        return self.decided_by.from_config(SimpleNamespace(**self.kind.config))
 
     @property
-    @abstractmethod
+    def decoders(self) -> Sequence[str]:
+        """The decoders that the task-net has, simplest first."""
+        return self.decisions.names
+
+    @property
     def stored(self) -> str:
         """The decoder that was saved with the task-net."""
+        return self.decisions.decoder
 
     def threshold_of(self, decoder: str) -> float | None:
         """The one threshold by which a decoder cuts, if it has one."""

@@ -15,8 +15,7 @@ import numpy as np
 
 from ...cli.tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, Choice, LogUniform
 from ...data import MultiLabelData
-from ...lab.compare.kinds import Figures, Kind, Scored
-from ...lab.compare.methods import (
+from ...lab.compare.kinds import (
     ABLATION,
     BASELINE,
     CONSTANT,
@@ -30,10 +29,13 @@ from ...lab.compare.methods import (
     SHARE,
     TASK_NET,
     WEIGHT,
+    Figures,
+    Kind,
     Method,
     OwnRanges,
+    Scored,
 )
-from ...lab.compare.rows import Rows
+from ...lab.compare.statistics import Rows
 from ...training.frozen import kept_rows
 from . import energy_program as energy
 from . import program as mlc

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from ...core.arrays import label_log_probabilities, likeliest
 from ...data.image_files import IMAGE_SUFFIXES, as_rgb, pixels
 from ...lab.demo import markup
-from ...lab.demo.limits import image_of
+from ...lab.demo.files import image_of
 from ...lab.demo.views import ALTERNATIVES, View, image_field
 from .decisions.label_decisions import NEVER_EMPTY, LabelDecisions
 from .files import LabelOutput
@@ -32,6 +31,7 @@ class LabelView(View):
     """Probabilities as bars, the decided labels, and the energies of the decided set and its likeliest alternatives."""
 
     what: ClassVar[str] = "label sets"
+    decided_by = LabelDecisions
     kind: LabelOutput
 
     @property
@@ -65,18 +65,6 @@ class LabelView(View):
         if self.several:
             return IMAGE_SUFFIXES
         return (".csv", ".tsv", ".jsonl", ".parquet", *[".arff"] * self.of_features)
-
-    @property
-    def decisions(self) -> LabelDecisions:
-        return LabelDecisions.from_config(SimpleNamespace(**self.kind.config))
-
-    @property
-    def decoders(self) -> Sequence[str]:
-        return self.decisions.names
-
-    @property
-    def stored(self) -> str:
-        return self.decisions.decoder
 
     def threshold_of(self, decoder: str) -> float | None:
         plain = decoder.removesuffix(NEVER_EMPTY)

@@ -10,7 +10,6 @@ from transformers.utils import logging
 
 from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program
-from ...cli.train.texts import check_read_as, say_what_is_longer, text_rows_of
 from ...cli.tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, TEXT_RATE, Space
 from ...core.energy import energies_of
 from ...core.hierarchy import store_hierarchy
@@ -24,6 +23,7 @@ from ...utils.messages import check_owner
 from .metrics import multilabel_compute_metrics
 from .model import SealForMultiLabel
 from .report import close_multilabel
+from .rows import check_read_as, say_what_is_longer, text_rows_of
 from .space import MultiLabelSpace
 
 logger = logging.get_logger(__name__)

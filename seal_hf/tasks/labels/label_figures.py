@@ -12,8 +12,8 @@ from ...core.decisions import as_threshold
 from ...data.label_cells import cell_writer
 from ...utils.tables import PRINTED_LABELS, results_table
 from .decisions.label_decisions import DecidedCounts, LabelDecisions
-from .hierarchical_metrics import F1_HIERARCHICAL
 from .metrics import ranking_metrics
+from .metrics_by_batch import F1_HIERARCHICAL
 
 SHOWN = ("f1_example", "f1_micro", "f1_macro", "jaccard", "exact_match", "hamming_loss")  # for every decoder
 DIGITS = 6  # decimals of probabilities, energies and expected losses

@@ -33,8 +33,7 @@ from ...saving.model import SealModel, set_bias
 from ...utils.gate import config_of, load_net, values_beside
 from ...utils.messages import check_owner, check_unread
 from .decisions.label_decisions import LabelDecisions
-from .image_nets import check_images, fresh_cnn, is_of_images
-from .pooled_nets import OURS, load_classifier
+from .nets import OURS, check_images, fresh_cnn, is_of_images, load_classifier
 from .space import MultiLabelSpace
 
 logger = logging.get_logger(__name__)

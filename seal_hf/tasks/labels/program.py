@@ -10,9 +10,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
-from ...cli.train.images import image_rows_of, processor_of
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
-from ...cli.train.texts import MAX_LENGTH, check_read_as, say_what_is_longer, text_rows_of
 from ...cli.tuning.ranges import DROPOUT_RANGE, FINE_TUNED, RATE, Space
 from ...core.energy import energies_of
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
@@ -32,13 +30,14 @@ from ...training.frozen import FEATURE_FOLDER
 from ...training.run_record import OF_THE_TRAINER, own_defaults
 from ...utils.messages import check_owner
 from ...utils.options import check_value
-from .hierarchical_metrics import HierarchicalComputeMetrics
-from .image_nets import DROPOUT as CNN_DROPOUT
-from .image_nets import is_of_images
 from .linear import fit_baseline, fit_head, why_no_baseline
 from .metrics import multilabel_compute_metrics
+from .metrics_by_batch import HierarchicalComputeMetrics
 from .model import DROPOUT, NOUNS, SealForMultiLabel
+from .nets import DROPOUT as CNN_DROPOUT
+from .nets import is_of_images
 from .report import close_multilabel
+from .rows import MAX_LENGTH, check_read_as, image_rows_of, processor_of, say_what_is_longer, text_rows_of
 
 
 @dataclass

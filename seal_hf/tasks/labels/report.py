@@ -1,4 +1,4 @@
-"""Reports on a trained model of label sets: figures under all decoders, predictions, files, a table."""
+"""Reports on a trained model of label sets: figures under all decoders, predictions, files, a table, hints."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from transformers import Trainer
+from transformers import Trainer, TrainingArguments
 
 from ...core.arrays import first_output, sigmoid
 from ...core.decisions import FIXED, THRESHOLD
 from ...core.hierarchy import Hierarchy
 from ...reports.common import LABEL_REPORT, SHOWN, chosen_line, close_run, figure_rows, results_table, score_of
 from ...training.decisions import store
+from ...training.evaluation import give_by_batch
+from ...training.hints import learned_nothing
 from ...utils.files import whole_file
+from ...utils.messages import few
 from ...utils.tables import PRINTED_LABELS
-from .decisions.fit import fit_labels, is_fitted_by_batch
+from .decisions.fit import fit_labels, fit_threshold, is_fitted_by_batch
 from .decisions.label_decisions import (
     CALIBRATED_CLOSED,
     CALIBRATED_JACCARD,
@@ -31,12 +34,75 @@ from .decisions.label_decisions import (
     LabelDecisions,
 )
 from .decisions.seen_sets import SeenSets
-from .decisions.targets import F1_EXAMPLE
-from .hints import hint_of_baseline, hint_of_collapse, hint_of_empty_sets, hint_of_missed_labels, missed_labels
+from .decisions.targets import F1_EXAMPLE, F1_MACRO, F1_MICRO
 from .linear import ENCODER, FEATURES, figure_key, figures_of
-from .metrics import label_report, ranking_metrics, threshold_curve
+from .metrics import decided_and_gold, label_report, ranking_metrics, threshold_curve
+from .metrics_by_batch import MultiLabelByBatch, scored_rows
 from .page import Judged, label_facts, row_facts
-from .report_by_batch import evaluate_by_batch
+from .task_losses import TASK_LOSSES
+
+
+class DecoderFigures:
+    """The figures of [`score_decoders`] for one split, a batch at a time, with the decoders `fixed` and `threshold`.
+
+    Args:
+        decisions: fitted on validation.
+        keys: decoder -> key of its example F1.
+
+    Attributes:
+        at_half: the figures at 0.5, and the example F1 at each threshold.
+        figures: those of all decoders, after the last batch.
+    """
+
+    def __init__(self, decisions: LabelDecisions, keys: dict[str, str]):
+        self.keys = keys
+        self.at_half = MultiLabelByBatch()
+        names = [name for name in decisions.names if name.removesuffix(NEVER_EMPTY) in (FIXED, THRESHOLD)]
+        self._counts = DecidedCounts(decisions, names)
+        self.figures: dict[str, float] = {}
+
+    def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
+        """Add a batch, as [`MultiLabelByBatch`] does; after the last one, `figures` cover all batches. They stay
+        empty if no label is known."""
+        p, gold = scored_rows(eval_prediction)
+        self.at_half.add(p, gold)
+        self._counts.add(p, gold, p >= 0)
+        if compute_result and self.at_half.num_rows:
+            self.figures = self._result()
+        return {}
+
+    def _result(self) -> dict[str, float]:
+        figures = self.at_half.result()
+        del figures["threshold"], figures["f1_example_tuned"]  # tuned on these very rows
+        counts = self._counts
+        figures |= counts.hierarchical(FIXED)
+        for ending, name in (("tuned", THRESHOLD), ("decided", counts.decisions.decoder)):
+            figures |= {f"{key}_{ending}": value for key, value in counts.figures(name).items()}
+        return figures | {self.keys[name]: counts.figures(name)["f1_example"] for name in counts.sets}
+
+
+def evaluate_by_batch(
+    trainer: Any, splits: dict[str, Any], keys: dict[str, str]
+) -> tuple[dict[str, float], np.ndarray]:
+    """As [`evaluate_multilabel`]: fit the decisions on the split `eval`, store them, and score all splits with labels.
+
+    Args:
+        splits: data sets by name, `eval` first.
+        keys: as for [`DecoderFigures`].
+
+    Returns:
+        the figures, and the example F1 of `eval` at each threshold of `DEFAULT_GRID`, (G,).
+    """
+    decisions = fit_threshold(trainer, splits["eval"], getattr(trainer.args, "decoder", None))
+    store(trainer, decisions)
+    metrics: dict[str, float] = {}
+    scorers = {split: DecoderFigures(decisions, keys) for split in splits}
+    for split, scorer in scorers.items():
+        give_by_batch(trainer, splits[split], scorer)
+        metrics |= {f"{split}_{name}": value for name, value in scorer.figures.items()}
+    assert decisions.threshold is not None
+    return metrics | {"threshold": decisions.threshold}, scorers["eval"].at_half.threshold_curve()
+
 
 DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, without `eval_` or `test_`
     FIXED: "f1_example",
@@ -397,3 +463,87 @@ def closing_table(metrics: Mapping[str, float], decisions: LabelDecisions | None
     if "threshold" in metrics:
         table += f"\n\nthreshold tuned on validation: {metrics['threshold']:g}"
     return table.lstrip("\n")
+
+
+ENOUGH_GOLD = 5  # rows with a label: if none of them is decided so, that is hardly chance
+SHOWN_LABELS = 5  # the most that a hint names
+ALIKE = 0.01  # of the mean probability of a label: within it a net says the same of all rows
+
+
+def hint_of_collapse(probabilities: np.ndarray, args: TrainingArguments) -> str | None:
+    """The hint for a net that gives all validation rows nearly the same `probabilities` (N, L); None for others, for
+    NaN, and for a single row."""
+    if len(probabilities) < 2:
+        return None
+    spread, size = np.ptp(probabilities, axis=0), probabilities.mean(0)
+    if not (spread <= np.maximum(ALIKE * size, np.finfo(np.float32).eps)).all():
+        return None
+    return learned_nothing(
+        f"All {len(probabilities)} validation rows have the same probabilities, to {ALIKE:.0%}", args
+    )
+
+
+def missed_labels(decided: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> dict[str, int]:
+    """Labels that no gold row gets, the most frequent first: name -> number of its gold rows. A label that is decided,
+    though only wrongly, counts if it has `ENOUGH_GOLD` gold rows.
+
+    Args:
+        decided, labels: (N, L), 0 or 1; labels -1 or NaN are unknown.
+        names: L names.
+    """
+    sets, gold, _ = decided_and_gold(decided, labels)
+    count = gold.sum(0)
+    missed = ~(sets & gold).any(0) & ((count >= ENOUGH_GOLD) | ((count > 0) & ~sets.any(0)))
+    places = np.flatnonzero(missed)
+    return {names[i]: int(count[i]) for i in places[np.argsort(-count[places], kind="stable")].tolist()}
+
+
+def hint_of_missed_labels(missed: Mapping[str, int], num_labels: int, split: str, args: Any) -> str | None:
+    """The hint for [`missed_labels`] on the rows of a split; None without any. It names the flags that the run has and
+    that were not given."""
+    if not missed:
+        return None
+    flags, decoder = [], getattr(args, "decoder", None)
+    if getattr(args, "target", F1_MACRO) != F1_MACRO or decoder is not None:
+        named = "--decoder thresholds " if decoder is not None else ""
+        flags.append(f"{named}--target f1_macro, which cuts each label at a threshold of its own")
+    weighs = "pos_weight" in getattr(TASK_LOSSES.get(getattr(args, "task_loss", "")), "also_reads", ())
+    if weighs and args.pos_weight is None:
+        flags.append("--pos_weight sqrt, which gives rare labels more weight in training")
+    rows = [f"{name} ({count:,} row{'s' * (count != 1)})" for name, count in missed.items()]
+    found = f"{len(missed)} of {num_labels} labels {'has' if len(missed) == 1 else 'have'} an F1 of 0 on {split}"
+    return f"{found}: {few(rows, SHOWN_LABELS)}. {'Give ' + ', or '.join(flags) + '.' if flags else ''}".rstrip()
+
+
+def hint_of_empty_sets(decided: np.ndarray, labels: np.ndarray, rows: str, args: Any) -> str | None:
+    """The hint for rows most of which have no gold label, which count as right if nothing is decided; None for others.
+
+    Args:
+        decided, labels: (N, L), 0 or 1; labels -1 or NaN are unknown.
+        rows: the rows in words.
+    """
+    sets, gold, _ = decided_and_gold(decided, labels)
+    held = np.asarray(gold.any(1))
+    if not held.any() or 2 * held.sum() > len(held):
+        return None
+    flag = "" if getattr(args, "target", F1_MICRO) == F1_MICRO else " --target f1_micro decides for rows with labels."
+    said = f"{len(held) - held.sum():,} of {len(held):,} {rows} have no label, and count 1 where none is decided"
+    if not sets.any():
+        return f"The saved decisions give no label to any row: {said}, so example F1 says nothing.{flag}"
+    sizes = (sets.sum(1) + gold.sum(1))[held]
+    score = (2 * (sets & gold).sum(1)[held] / sizes).mean()
+    return f"{said}; on the {held.sum():,} others example F1 is {score:.4f}.{flag}"
+
+
+def hint_of_baseline(score: float, baseline: float, reads: str) -> str | None:
+    """The hint for a net whose `score` on validation rows is below that of a linear `baseline`; None for others.
+
+    Args:
+        reads: what the baseline reads, such as `on the same features`.
+    """
+    if score >= baseline:
+        return None
+    return (
+        f"A logistic regression ({reads}) is better on validation rows: {baseline:.4f}, and {score:.4f} by the net. "
+        "--linear true fits and saves it."
+    )

@@ -9,8 +9,7 @@ import numpy as np
 
 from ...cli.tuning.ranges import ENERGY_RATES, RATE, LogUniform, Range
 from ...data import SegmentationData
-from ...lab.compare.kinds import Figures, Kind, Scored
-from ...lab.compare.methods import (
+from ...lab.compare.kinds import (
     BASELINE,
     CONSTANT,
     ENERGY,
@@ -19,9 +18,12 @@ from ...lab.compare.methods import (
     SEAL,
     SHARE,
     TASK_NET,
+    Figures,
+    Kind,
     Method,
+    Scored,
 )
-from ...lab.compare.rows import Rows
+from ...lab.compare.statistics import Rows
 from . import energy_program as mask_energy
 from . import program as segmentation
 from .metrics import MaskCounts, boundary_counts, class_overlaps, further_components, mask_iou

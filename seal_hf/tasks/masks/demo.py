@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 
-from ...core.decisions import FIXED
+from ...core.decisions import Decisions
 from ...core.masks import palette
 from ...data.image_files import IMAGE_SUFFIXES
 from ...lab.demo import markup
-from ...lab.demo.limits import image_of
+from ...lab.demo.files import image_of
 from ...lab.demo.views import ALTERNATIVES, View, image_field
 from ...saving.batches import image_batches
-from .decisions import MaskDecisions
+from .decisions import ClassMaskDecisions, MaskDecisions
 from .files import ClassMaskOutput, MaskOutput
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ class MaskView(View):
     """The mask over the image, the probabilities as grey values, and energies."""
 
     what: ClassVar[str] = "masks of images"
+    decided_by: type[Decisions] = MaskDecisions
     one: ClassVar[str] = "One image"
     many: ClassVar[str] = "Several images"
     unit: ClassVar[str] = "image"
@@ -40,18 +40,6 @@ class MaskView(View):
     several: ClassVar[bool] = True
     shown: ClassVar[int] = 24
     kind: MaskOutput
-
-    @property
-    def decisions(self) -> MaskDecisions:
-        return MaskDecisions.from_config(SimpleNamespace(**self.kind.config))
-
-    @property
-    def decoders(self) -> Sequence[str]:
-        return self.decisions.names
-
-    @property
-    def stored(self) -> str:
-        return self.decisions.decoder
 
     def threshold_of(self, decoder: str) -> float | None:
         return self.decisions.cut(decoder)
@@ -131,16 +119,9 @@ class ClassMaskView(MaskView):
     """The classes in colour over the image, with a legend; the probability of the decided class as grey values."""
 
     what: ClassVar[str] = "masks of several classes"
+    decided_by = ClassMaskDecisions
     cuts: ClassVar[bool] = False
     kind: ClassMaskOutput
-
-    @property
-    def decoders(self) -> Sequence[str]:
-        return (FIXED,)
-
-    @property
-    def stored(self) -> str:
-        return FIXED
 
     def threshold_of(self, decoder: str) -> None:
         return None

@@ -65,21 +65,40 @@ def mask_facts(
         "threshold": threshold,
         "mean_iou": float(iou.mean()),
         "pixels": {"counted": int(counts.sum()), **{name: int(found.sum()) for name, found in pixels.items()}},
+    } | _image_facts(
+        order,
+        iou,
+        origin,
+        {"size": counts.sum((1, 2)), **pixels},
+        lambda row: pictures(split.images[row], gold[row], decided[row], counts[row]),
+    )
+
+
+def _image_facts(
+    order: np.ndarray,
+    iou: np.ndarray,
+    origin: Callable[[int], Mapping[str, Any]],
+    numbers: Mapping[str, np.ndarray],
+    drawn: Callable[[int], dict[str, str]],
+) -> dict[str, Any]:
+    """What the page shows of each image.
+
+    Args:
+        order: (N,) numbers of the images, the worst first.
+        iou: (N,).
+        numbers: name -> (N,) whole numbers.
+        drawn: the number of an image -> its pictures.
+    """
+
+    def known(row: int) -> dict[str, Any]:
+        return {"origin": origin(row), "iou": float(iou[row])}
+
+    rows = order.tolist()
+    return {
         "histogram": np.histogram(iou, bins=BINS, range=(0, 1))[0].tolist(),
-        "images": [
-            {"origin": origin(int(row)), "iou": float(iou[row]), "size": int(counts[row].sum())}
-            | {name: int(found[row]) for name, found in pixels.items()}
-            for row in order[:MAX_ROWS]
-        ],
-        "left_out": max(len(order) - MAX_ROWS, 0),
-        "shown": {
-            name: [
-                {"origin": origin(int(row)), "iou": float(iou[row])}
-                | pictures(split.images[row], gold[row], decided[row], counts[row])
-                for row in rows
-            ]
-            for name, rows in groups(order).items()
-        },
+        "images": [known(row) | {name: int(of[row]) for name, of in numbers.items()} for row in rows[:MAX_ROWS]],
+        "left_out": max(len(rows) - MAX_ROWS, 0),
+        "shown": {name: [known(row) | drawn(row) for row in some.tolist()] for name, some in groups(order).items()},
     }
 
 
@@ -147,7 +166,7 @@ def data_uri(pixels: np.ndarray) -> str:
 
 def mask_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
     """The sections of [`mask_facts`] with `split`, its name for readers, and `curve`, the [`threshold_facts`]."""
-    return [images_section(facts), iou_section(facts)]
+    return [images_section(facts, [LEGEND], ("image", "truth", "decision", "difference")), iou_section(facts)]
 
 
 def iou_section(facts: Mapping[str, Any]) -> Section:
@@ -159,18 +178,10 @@ def iou_section(facts: Mapping[str, Any]) -> Section:
         f"pixels, {pixels['gold']:,} are foreground and {pixels['decided']:,} are decided as foreground: "
         f"{too_many:,} wrongly, and {too_few:,} of the foreground are missing."
     )
-    edges = [(i / BINS, (i + 1) / BINS) for i in range(BINS)]
-    bins = [
-        {"IoU from": low, "to": high, "images": n} for (low, high), n in zip(edges, facts["histogram"], strict=True)
-    ]
-    parts: list[Any] = [
-        text,
-        Plot(
-            histogram_plot(facts["histogram"]),
-            "Images by their IoU. A peak at 0 is objects that are missed as a whole; a broad hill is blurred outlines.",
-            Table(bins),
-        ),
-    ]
+    caption = (
+        "Images by their IoU. A peak at 0 is objects that are missed as a whole; a broad hill is blurred outlines."
+    )
+    parts: list[Any] = [text, histogram(facts["histogram"], caption)]
     with_object = [image for image in images if image["gold"]]
     if with_object and not facts["left_out"]:
         share = [image["gold"] / image["size"] for image in with_object]
@@ -207,7 +218,7 @@ def iou_section(facts: Mapping[str, Any]) -> Section:
     return Section(f"IoU by image, {facts['split']}", parts)
 
 
-def histogram_plot(counts: Sequence[int]) -> Markup:
+def histogram(counts: Sequence[int], caption: str) -> Plot:
     """Bars over bins of equal width from 0 to 1."""
 
     def draw(axes: Any) -> None:
@@ -216,23 +227,20 @@ def histogram_plot(counts: Sequence[int]) -> Markup:
         axes.grid(axis="x", visible=False)
         axes.yaxis.get_major_locator().set_params(integer=True)
 
-    return svg(draw)
+    bins = [{"IoU from": i / BINS, "to": (i + 1) / BINS, "images": number} for i, number in enumerate(counts)]
+    return Plot(svg(draw), caption, Table(bins))
 
 
-def images_section(facts: Mapping[str, Any]) -> Section:
-    """Images with truth, decision and difference."""
-    parts: list[Any] = [LEGEND]
+def images_section(facts: Mapping[str, Any], legend: Sequence[Any], names: Sequence[str]) -> Section:
+    """Images with their pictures of these names, such as truth and decision."""
+    parts = list(legend)
     for name, found in facts["shown"].items():
-        parts += [
-            Markup("<strong>{}</strong>").format(f"{name.capitalize()}, by IoU"),
-            Plot(grid(found), "", wide=True),
-        ]
+        title = Markup("<strong>{}</strong>").format(f"{name.capitalize()}, by IoU")
+        parts += [title, Plot(grid(found, names), "", wide=True)]
     return Section(f"Images, {facts['split']}", parts)
 
 
-def grid(
-    found: Sequence[Mapping[str, Any]], names: Sequence[str] = ("image", "truth", "decision", "difference")
-) -> Markup:
+def grid(found: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Markup:
     """Images side by side, each with its pictures of these names."""
     picture = Markup('<img src="{}" alt="{}">')
     one = Markup('<div class="masks">{}<p>{} · IoU {:.3f}</p></div>')
@@ -280,26 +288,17 @@ def class_mask_facts(
     order = np.lexsort((-wrong, iou))  # worst first; of equals, the one with most wrong pixels
     total = MaskCounts(len(label_names))
     total.add(decided, split.masks)
-    image = [
-        {"origin": origin(int(row)), "iou": float(iou[row]), "size": int(size[row]), "wrong": int(wrong[row])}
-        for row in order[:MAX_ROWS]
-    ]
     return {
         "names": list(label_names),
         **total.figures(),
         "confusion": total.confusion.tolist(),
-        "histogram": np.histogram(iou, bins=BINS, range=(0, 1))[0].tolist(),
-        "images": image,
-        "left_out": max(len(order) - MAX_ROWS, 0),
-        "shown": {
-            name: [
-                {"origin": origin(int(row)), "iou": float(iou[row])}
-                | class_pictures(split.images[row], split.masks[row], decided[row])
-                for row in rows
-            ]
-            for name, rows in groups(order).items()
-        },
-    }
+    } | _image_facts(
+        order,
+        iou,
+        origin,
+        {"size": size, "wrong": wrong},
+        lambda row: class_pictures(split.images[row], split.masks[row], decided[row]),
+    )
 
 
 def class_pictures(image: np.ndarray, gold: np.ndarray, decided: np.ndarray) -> dict[str, str]:
@@ -322,22 +321,16 @@ def class_pictures(image: np.ndarray, gold: np.ndarray, decided: np.ndarray) -> 
 
 def class_mask_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
     """The sections of [`class_mask_facts`] with `split`, its name for readers."""
-    return [_images(facts), _classes(facts), _by_image(facts)]
+    colours = palette()
+    named = [*((name, colours[i]) for i, name in enumerate(facts["names"])), ("does not count", colours[IGNORE])]
+    legend = [CLASS_LEGEND, Markup(" &nbsp; ").join(_swatch(*each) for each in named)]
+    images = images_section(facts, legend, ("image", "truth", "decision", "mistakes"))
+    return [images, _classes(facts), _by_image(facts)]
 
 
 def _swatch(name: str, colour: Sequence[int]) -> Markup:
     """A name beside its colour."""
     return Markup('<span class="swatch" style="--of: rgb{}"></span> {}').format(tuple(map(int, colour)), name)
-
-
-def _images(facts: Mapping[str, Any]) -> Section:
-    colours = palette()
-    named = [*((name, colours[i]) for i, name in enumerate(facts["names"])), ("does not count", colours[IGNORE])]
-    parts: list[Any] = [CLASS_LEGEND, Markup(" &nbsp; ").join(_swatch(*each) for each in named)]
-    for name, found in facts["shown"].items():
-        title = Markup("<strong>{}</strong>").format(f"{name.capitalize()}, by IoU")
-        parts += [title, Plot(grid(found, ("image", "truth", "decision", "mistakes")), "", wide=True)]
-    return Section(f"Images, {facts['split']}", parts)
 
 
 def _classes(facts: Mapping[str, Any]) -> Section:
@@ -365,10 +358,7 @@ def _classes(facts: Mapping[str, Any]) -> Section:
 
 
 def _by_image(facts: Mapping[str, Any]) -> Section:
-    edges = [(i / BINS, (i + 1) / BINS) for i in range(BINS)]
-    bins = [
-        {"IoU from": low, "to": high, "images": n} for (low, high), n in zip(edges, facts["histogram"], strict=True)
-    ]
+    caption = "Images by their IoU. A class that is decided in a few pixels of an image, and is not there, counts 0."
     rows = [
         {"image": place(image["origin"]), "IoU": image["iou"], "wrong pixels": image["wrong"]}
         | {"wrong, share": image["wrong"] / max(image["size"], 1)}
@@ -376,11 +366,7 @@ def _by_image(facts: Mapping[str, Any]) -> Section:
     ]
     parts: list[Any] = [
         "The IoU of an image is the mean over the classes that are true or decided in it.",
-        Plot(
-            histogram_plot(facts["histogram"]),
-            "Images by their IoU. A class that is decided in a few pixels of an image, and is not there, counts 0.",
-            Table(bins),
-        ),
+        histogram(facts["histogram"], caption),
         Table(rows, "All images, the worst first. Click a column to sort.", more=facts["left_out"]),
     ]
     return Section(f"IoU by image, {facts['split']}", parts)

@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -49,25 +49,25 @@ class PixelLoss(Options):
     """The task loss of masks, `PixelSpace.task_loss`: the cross-entropy of the pixels that count. Those below add a
     term that looks at a whole mask."""
 
-    also_reads = ("class_weight",)
+    also_reads: ClassVar[tuple[str, ...]] = ("class_weight",)
 
 
 class SoftIoU(PixelLoss):
     """1 - soft IoU."""
 
-    also_reads = ("soft_iou_weight", "class_weight")
+    also_reads: ClassVar[tuple[str, ...]] = ("soft_iou_weight", "class_weight")
 
 
 class Dice(PixelLoss):
     """1 - soft F1."""
 
-    also_reads = ("dice_weight", "class_weight")
+    also_reads: ClassVar[tuple[str, ...]] = ("dice_weight", "class_weight")
 
 
 class Lovasz(PixelLoss):
     """The Lovász extension of 1 - IoU, see [`lovasz`]."""
 
-    also_reads = ("lovasz_weight", "class_weight")
+    also_reads: ClassVar[tuple[str, ...]] = ("lovasz_weight", "class_weight")
 
 
 MASK_TASK_LOSSES = {"cross_entropy": PixelLoss, "soft_iou": SoftIoU, "dice": Dice, "lovasz": Lovasz}

@@ -162,7 +162,11 @@ def close_class_masks(
 
     def report(folder: Path) -> str:
         trainer.report_facts["class_masks"] = class_page_facts(data, masks)
-        write_class_masks(folder, data, masks, picture)
+        write_arrays(folder, data, {split: {"masks": values} for split, values in masks.items()})
+        if picture:
+            shown, last, _ = last_split(data, masks)
+            drawn = {"prediction": masks[last]}
+            save_class_picture(folder / "picture.png", shown, drawn, data.label_names, picture)
         return class_tables(metrics, data.label_names)
 
     facts = {"rows": {split: len(rows) for split, rows in splits.items()}, **(card_facts or {})}
@@ -175,7 +179,7 @@ def class_page_facts(data: SegmentationData, masks: Mapping[str, np.ndarray]) ->
     """What the page of a run shows: the decisions on `test`, or else on validation.
 
     Args:
-        data, masks: as for [`write_class_masks`].
+        masks: (N, H, W) of class ids of each split.
     """
     shown, last, split = last_split(data, masks)
     origin = partial(row_origin, data, split)
@@ -188,24 +192,6 @@ def last_split(data: SegmentationData, found: Mapping[str, Any]) -> tuple[Segmen
         assert data.test is not None, "it has predictions"
         return data.test, "test", "test"
     return data.validation, "eval", "validation"
-
-
-def write_class_masks(
-    folder: str | Path, data: SegmentationData, masks: Mapping[str, np.ndarray], picture: int = 0
-) -> None:
-    """Write `_predictions_SPLIT.npz` for each split: `masks` (N, H, W) uint8 of class ids, and `origins` (N,), the
-    source of each image as JSON. If `picture` > 0, also draw so many images of the last split in `picture.png`.
-
-    Raises:
-        ValueError: a picture is asked for, but matplotlib is missing.
-    """
-    for split, values in masks.items():
-        loaded = SHOWN.get(split, split)
-        origins = [json.dumps(row_origin(data, loaded, row)) for row in range(len(values))]
-        np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", masks=values, origins=np.array(origins))
-    if picture:
-        shown, last, _ = last_split(data, masks)
-        save_class_picture(Path(folder) / "picture.png", shown, {"prediction": masks[last]}, data.label_names, picture)
 
 
 def save_class_picture(
@@ -379,17 +365,23 @@ def write_masks(
     Raises:
         ValueError: a picture is asked for, but matplotlib is missing.
     """
+    arrays: dict[str, dict[str, Any]] = {}
     for split, values in probabilities.items():
-        loaded = SHOWN.get(split, split)
-        arrays: dict[str, Any] = {
-            "probabilities": values.astype(np.float16),
-            "masks": (values.astype(np.float64) >= threshold).astype(np.uint8),
-            "origins": np.array([json.dumps(row_origin(data, loaded, row)) for row in range(len(values))]),
-        }
-        np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", **arrays)
+        masks = (values.astype(np.float64) >= threshold).astype(np.uint8)
+        arrays[split] = {"probabilities": values.astype(np.float16), "masks": masks}
+    write_arrays(folder, data, arrays)
     if picture:
         shown, last, _ = last_split(data, probabilities)
         save_picture(Path(folder) / "picture.png", shown, {"prediction": probabilities[last]}, picture)
+
+
+def write_arrays(folder: str | Path, data: SegmentationData, arrays: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write `_predictions_SPLIT.npz` for each split: its arrays (N, ...), and `origins` (N,), the source of each image
+    as JSON."""
+    for split, named in arrays.items():
+        loaded, count = SHOWN.get(split, split), len(next(iter(named.values())))
+        origins = np.array([json.dumps(row_origin(data, loaded, row)) for row in range(count)])
+        np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", **named, origins=origins)
 
 
 def save_picture(

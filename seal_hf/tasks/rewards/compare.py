@@ -20,13 +20,11 @@ from torch.nn.utils.rnn import pad_sequence
 from ...cli.train.arguments import Arguments
 from ...cli.train.program import Program
 from ...cli.tuning.ranges import RATE, Choice, LogUniform, Range, Uniform
-from ...core.columns import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET
 from ...core.masks import IGNORE
 from ...core.sequences import IGNORED
-from ...core.space import OutputSpace
+from ...core.space import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET, OutputSpace
 from ...data import MultiLabelData, SegmentationData, TagSequenceData
-from ...lab.compare.kinds import Kind
-from ...lab.compare.methods import BASELINE, CONSTANT, LOSS_NET_RATE, NET, SEAL, TASK_NET, WEIGHT, Method
+from ...lab.compare.kinds import BASELINE, CONSTANT, LOSS_NET_RATE, NET, SEAL, TASK_NET, WEIGHT, Kind, Method
 from ...saving.model import kind_of
 from ...training.base import encoder_inputs
 from ...utils.options import check_value

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
-from ...cli.train.arguments import Arguments, RunArguments
-from ...cli.train.program import Prepared, Program
-from ...data import MaskDataArguments, SegmentationData, load_masks
+from ...cli.train.arguments import RunArguments
+from ...data import MaskDataArguments
 from ...training.arguments import SealTrainingArguments
 from ..masks import program as segmentation
 from ..masks.program import ModelArguments
-from ..masks.report import check_picture
-from .rows import RuleArguments, report_reward, rewarded_rows
-
-# rules are about whole images
-OVER = {"energy_loss": "ranking", "sample_coherence": "field", "crop_size": 0}
+from .rows import RuleArguments, with_reward
 
 
 @dataclass
@@ -24,27 +18,6 @@ class RewardArguments(RuleArguments, ModelArguments):
 
 
 ARGUMENTS = (MaskDataArguments, RewardArguments, RunArguments, SealTrainingArguments)
-
-
-def close(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> dict[str, float]:
-    """Evaluate, save and report, also on the reward."""
-    figures = segmentation.close(prepared, data, arguments)
-    report_reward(prepared, data)
-    return figures
-
-
-PROGRAM = Program(
-    ARGUMENTS,
-    task="masks",
-    metric="mean_iou",
-    recipes=segmentation.PROGRAM.recipes,
-    kind=segmentation.kind,
-    over=OVER,
-    loader=load_masks,
-    ranges=segmentation.ranges,
-    make_trainer=partial(segmentation.make_trainer, train_on=rewarded_rows),
-    close=close,
-    shares=False,
-    settle=lambda arguments: check_picture(arguments.nets.picture),
-)
+OVER = {"energy_loss": "ranking", "sample_coherence": "field", "crop_size": 0}  # rules are about whole images
+PROGRAM = with_reward(segmentation.PROGRAM, ARGUMENTS, over=OVER)
 main = PROGRAM.main

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from datasets import concatenate_datasets
@@ -15,16 +15,16 @@ from datasets import concatenate_datasets
 from ...cli.recipes import read_recipe, recipe_named
 from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program
-from ...data import TagDataArguments, TagSequenceData, load_tags
+from ...data import TagDataArguments, TagSequenceData
 from ...data.tensors.vocabulary import Vocabulary
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
 from ...utils.messages import did_you_mean
-from ..tags import taggers
-from ..tags.taggers import kind, prepared, ranges, rows_of_splits, tagger
+from ..tags import program as tagging
+from ..tags.program import prepared, rows_of_splits, tagger
 from . import label_program as label_rewards
 from . import mask_program as mask_rewards
-from .rows import RuleArguments, report_reward, rewarded_rows
+from .rows import RuleArguments, rewarded_rows, with_reward
 from .rules import output_of_rules
 
 
@@ -67,24 +67,9 @@ def make_trainer(data: TagSequenceData, arguments: Arguments, train_on: Any = re
     return prepared(data, arguments, both, rows, splits, **options)
 
 
-def close(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> dict[str, float]:
-    """Evaluate, save and report, also on the reward."""
-    figures = taggers.close(prepared, data, arguments)
-    report_reward(prepared, data)
-    return figures
-
-
-PROGRAM = Program(
+PROGRAM = with_reward(
+    replace(tagging.PROGRAM, recipes={"BiLSTM": "rewards", "encoder": "rewards_text"}, make_trainer=make_trainer),
     ARGUMENTS,
-    task="tags",
-    metric="accuracy",
-    recipes={"BiLSTM": "rewards", "encoder": "rewards_text"},
-    kind=kind,
-    loader=load_tags,
-    ranges=ranges,
-    make_trainer=make_trainer,
-    close=close,
-    shares=False,
 )
 PROGRAMS: Mapping[str, Program] = {  # first word of the command line -> program
     "mlc": label_rewards.PROGRAM,

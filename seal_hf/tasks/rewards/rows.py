@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ...cli.train.arguments import Arguments
-from ...cli.train.program import Prepared
+from ...cli.train.program import Prepared, Program
 from ...data import MultiLabelData, SegmentationData
 from ...saving.model import kind_of
 from .functions import LabelFunctionReward, MaskFunctionReward, TagFunctionReward, read_function
@@ -99,8 +100,20 @@ def rewarded_rows(
     return rows, {"space": space}
 
 
-def report_reward(prepared: Prepared, data: Any) -> None:
-    """Add the reward to the report. All processes must call it."""
-    rows = prepared.splits["eval"]
-    rows = rows[0] if isinstance(rows, tuple) else rows
-    prepared.trainer.report_facts["rewards"] = reward_facts(prepared.trainer, data, rows)
+def with_reward(program: Program, arguments: tuple[type, type, type, type], **changes: Any) -> Program:
+    """A program that trains on rows with gold, with a reward for the other rows, which it also reports.
+
+    Args:
+        arguments: its dataclasses of flags, with [`RuleArguments`] among those of the nets.
+        changes: to its other attributes.
+    """
+    make: Any = program.make_trainer
+
+    def close(prepared: Prepared, data: Any, given: Arguments) -> dict[str, float]:
+        figures, rows = program.close(prepared, data, given), prepared.splits["eval"]
+        rows = rows[0] if isinstance(rows, tuple) else rows
+        prepared.trainer.report_facts["rewards"] = reward_facts(prepared.trainer, data, rows)  # in all processes
+        return figures
+
+    made: dict[str, Any] = {"make_trainer": partial(make, train_on=rewarded_rows), "close": close, "shares": False}
+    return replace(program, arguments=arguments, **made, **changes)

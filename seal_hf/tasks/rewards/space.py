@@ -26,10 +26,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ...core.columns import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET
 from ...core.masks import IGNORE, log_odds
 from ...core.sequences import IGNORED, at_least_float32
-from ...core.space import LossTraits, OutputSpace
+from ...core.space import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET, LossTraits, OutputSpace
 from ...utils.tensors import wide
 from ..labels.space import ABSENT, UNKNOWN, MultiLabelSpace
 from ..masks.pixels import PixelSpace, counted

@@ -13,14 +13,24 @@ from ...cli.tuning.ranges import RATE, LogUniform, Range
 from ...core.energy import energies_of
 from ...core.tag_schemes import core_roles, scheme_of
 from ...data import TagSequenceData
-from ...lab.compare.kinds import Figures, Kind, Scored
-from ...lab.compare.methods import BASELINE, CONSTANT, LOSS_NET_RATE, SEAL, TASK_NET, WEIGHT, Method
-from ...lab.compare.rows import Rows
+from ...lab.compare.kinds import (
+    BASELINE,
+    CONSTANT,
+    LOSS_NET_RATE,
+    SEAL,
+    TASK_NET,
+    WEIGHT,
+    Figures,
+    Kind,
+    Method,
+    Scored,
+)
+from ...lab.compare.statistics import Rows
 from . import program as tagging
 from . import roles as srl
 from .metrics import Tags, span_counts, tag_metrics, token_counts
+from .program import has_bilstm
 from .report import gold_tags, predict_tags
-from .taggers import has_bilstm
 
 # The methods of tag sequences: baselines that decide each tag by itself, within a scheme, or by a CRF; and every loss
 # with every energy.

@@ -14,8 +14,8 @@ from ...data.tensors.words import PREDICATE_MARKERS
 from ...nets.adapters import METHODS, QUANTIZATIONS
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
+from .program import close, encoder_tagger, has_bilstm, prepared, rows_of_splits
 from .report import print_notes
-from .taggers import close, encoder_tagger, has_bilstm, prepared, rows_of_splits
 
 
 @dataclass

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...data import TagSequenceData
-from ...lab.compare.kinds import Figures, Scored
-from ...lab.compare.methods import TASK_NET
-from ...lab.compare.rows import Rows
+from ...lab.compare.kinds import TASK_NET, Figures, Scored
+from ...lab.compare.statistics import Rows
 from ..tags.compare import TagSequences, methods
 from ..tags.metrics import Tags, token_counts
 from . import program as parsing

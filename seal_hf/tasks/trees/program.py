@@ -8,9 +8,8 @@ from ...cli.train.arguments import Arguments, RunArguments
 from ...cli.train.program import Prepared, Program, card_facts
 from ...data import TagSequenceData, load_trees
 from ...training.arguments import SealTrainingArguments
-from ..tags.program import TaggerArguments
+from ..tags.program import TaggerArguments, kind, ranges
 from ..tags.program import make_trainer as make_tagger
-from ..tags.taggers import kind, ranges
 from .metrics import tree_compute_metrics
 from .report import close_trees
 

@@ -14,7 +14,6 @@ from ....core.decisions import FIXED, THRESHOLD, Decisions, as_threshold, checke
 from ....core.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
 from ....utils.messages import few
 from ....utils.options import check_value
-from ..hierarchical_metrics import HierarchicalCounts
 from ..metrics import (
     DEFAULT_GRID,
     SetCounts,
@@ -25,7 +24,7 @@ from ..metrics import (
     tune_threshold,
     with_known_labels,
 )
-from ..metrics_by_batch import ThresholdScores
+from ..metrics_by_batch import HierarchicalCounts, ThresholdScores
 from .closed_sets import decode_closed_f1
 from .decoders import (
     before_calibration,

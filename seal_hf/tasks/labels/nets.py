@@ -1,15 +1,26 @@
-"""What the classifier of texts reads: encoders whose tokens are pooled, and encoders that read windows."""
+"""Task-nets of texts and images: what the classifier of texts reads, which saved nets read images, and the small
+convolutional net."""
 
 from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoModel, PreTrainedModel
-from transformers.utils import logging
+from transformers import (
+    CONFIG_MAPPING,
+    MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING,
+    MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
+    AutoConfig,
+    AutoModel,
+    PreTrainedModel,
+)
+from transformers.utils import find_adapter_config_file, logging
 
 from ...data.tensors.words import load_tokenizer
+from ...nets.cnn import CNNConfig, CNNForImageClassification
 from ...nets.heads import FIRST, LAST, MEAN, POOLINGS
 from ...nets.text_pooling import (
     IN_WORDS,
@@ -20,9 +31,11 @@ from ...nets.text_pooling import (
 )
 from ...nets.text_windows import WindowedConfig, most_tokens, read_by, reads_whole, special_ids
 from ...saving.loading import LABELS, load_task_net
-from ...utils.gate import values_beside
+from ...utils.files import json_object
+from ...utils.gate import config_of, values_beside
 from ...utils.messages import check_owner
 from ...utils.options import check_value
+from .space import MultiLabelSpace
 
 logger = logging.get_logger(__name__)
 
@@ -164,3 +177,51 @@ def _tell_kept(name: str, task_net: PreTrainedModel, pooling: str | None, long_t
         logger.warning(f"The task-net in {name} keeps reading texts in windows; 'cut' is ignored.")
     if pooling is not None and pooling != (reads := classifier_reads(task_net)):
         logger.warning(f"The classifier in {name} keeps reading {IN_WORDS[reads]}; {pooling!r} is ignored.")
+
+
+HEAD = "ForImageClassification"
+DROPOUT = 0.2  # of a fresh convolutional net
+
+
+def is_of_images(name: str, hub: dict[str, Any]) -> bool:
+    """True if a folder or repo holds an image classifier, an encoder of images, or an adapter on one of them; False
+    also for one that cannot be read, which the loader reports."""
+    try:
+        file = find_adapter_config_file(name, **hub)
+        if file is not None:
+            adapter = json_object(Path(file), "Was it saved completely?")
+            base = adapter.get("base_model_name_or_path") or adapter.get("model_name")  # of PEFT, of `adapters`
+            return isinstance(base, str) and base != name and is_of_images(base, {})
+        config = config_of(name, hub)
+    except (OSError, ValueError):
+        return False
+    if any(architecture.endswith(HEAD) for architecture in config.get("architectures") or ()):
+        return True
+    model_type = config.get("model_type", "")
+    if model_type not in CONFIG_MAPPING:
+        return False
+    kind = CONFIG_MAPPING[model_type]
+    return kind in MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING and kind not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+
+
+def fresh_cnn(labels: dict[str, Any], hidden_size: int | None, dropout: float | None) -> CNNForImageClassification:
+    """The small convolutional net, untrained.
+
+    Args:
+        labels: `id2label` and `label2id`.
+        hidden_size: width of its features; default: that of [`CNNConfig`].
+        dropout: default: 0.2.
+    """
+    dropout = DROPOUT if dropout is None else dropout
+    sizes: dict[str, Any] = {} if hidden_size is None else {"hidden_size": hidden_size}
+    config = CNNConfig(dropout=dropout, problem_type=MultiLabelSpace.problem_type, **sizes, **labels)
+    return CNNForImageClassification(config)
+
+
+def check_images(images: Any) -> None:
+    """Raises ValueError for one image in place of a list."""
+    if isinstance(images, (str, PathLike)) or hasattr(images, "convert") or getattr(images, "ndim", 4) != 4:
+        raise ValueError(
+            f"`images` is one {type(images).__name__}; expected a list of images, such as ['a.png']: paths, PIL images "
+            "or uint8 arrays (H, W, 3)."
+        )

@@ -1,4 +1,5 @@
-"""Rows of texts for a program that trains: their greatest length, and the note on longer texts."""
+"""Rows of texts and of images for a program that trains: the greatest length of texts, and the processor, size and
+augmentation of images."""
 
 from __future__ import annotations
 
@@ -8,12 +9,16 @@ from typing import Any
 from datasets import Dataset
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
+from ...cli.train.arguments import TOO_LONG
 from ...data import MultiLabelData
+from ...data.common import IMAGE
 from ...data.tensors.collators import TensorRows, tokenize
+from ...data.tensors.crops import resize_to
+from ...data.tensors.images import AUGMENTATIONS, ImageRows, load_image_processor
+from ...nets.cnn import cnn_image_processor
 from ...nets.text_windows import most_tokens, reads_whole
 
 MAX_LENGTH = 128  # tokens in a text, or in a window
-TOO_LONG = "--max_length is {asked}, but the encoder takes {most} tokens: {most} are read."
 WHOLE = 10**30  # saved in the tokenizer of a net that reads whole texts, which must not cut
 
 
@@ -74,3 +79,31 @@ def say_what_is_longer(
         done = f"are cut (change: {flags})"
     if longer:
         say(f"{data.name}, train: {longer} of {len(rows)} texts are longer than {size} tokens, and {done}.")
+
+
+LARGEST = 64  # side in pixels of images for the convolutional net, unless another is asked for
+
+
+def processor_of(data: MultiLabelData, model_name_or_path: str | None, image_size: int | None, **origin: Any) -> Any:
+    """The image processor of a pretrained model, or one for the convolutional net.
+
+    Args:
+        image_size: side in pixels of the square to which it resizes; default: as it is, and for the convolutional net
+            the size of the first image, or 64 if that is larger.
+        origin: `revision` and `trust_remote_code`, as for [`load_image_processor`].
+
+    Raises:
+        ValueError: there is no image processor.
+    """
+    asked = None if image_size is None else (image_size, image_size)
+    if model_name_or_path is not None:
+        processor = load_image_processor(model_name_or_path, **origin)
+        return processor if asked is None else resize_to(processor, asked)
+    width, height = data.train[0][IMAGE].size
+    return cnn_image_processor(asked or ((height, width) if max(height, width) <= LARGEST else (LARGEST, LARGEST)))
+
+
+def image_rows_of(processor: Any, augmentation: str, seed: int) -> tuple[Callable[[Dataset], ImageRows], ...]:
+    """Functions from a split to its rows, for training and for evaluation."""
+    augment = AUGMENTATIONS[augmentation]
+    return lambda rows: ImageRows(rows, processor, augment, seed), lambda rows: ImageRows(rows, processor)
