@@ -194,7 +194,7 @@ def test_an_energy_network_has_its_plots_without_a_task_net(digits, tmp_path, mo
     alone, drawn = tmp_path / "energy", []
     seal, data = SealForMultiLabel.from_pretrained(digits), load_multilabel()
     seal.loss_net.save_pretrained(alone)
-    monkeypatch.setattr(program, "draw_points", lambda path, rows: drawn.append(rows))
+    monkeypatch.setattr("seal_hf.tasks.labels.analysis.draw_points", lambda path, rows: drawn.append(rows))
     monkeypatch.setattr(program, "check_matplotlib", lambda: None)
     options = ["--output_dir", str(tmp_path), "--max_rows", "70"]
     pairs, of_both = (main(["gradients", str(f), *options, "--num_pairs", "1"])["pairs"] for f in (alone, digits))

@@ -14,7 +14,7 @@ from seal_hf.cli.outputs.base import Evaluation, OutputKind
 from seal_hf.core.energy import Energy
 from seal_hf.core.task import TASKS, Task
 from seal_hf.data.arff_rows import FeatureTable
-from seal_hf.data.row_tables import open_table
+from seal_hf.data.table_sources import open_table
 from seal_hf.reports.card_kinds import CardKind
 from seal_hf.reports.common import close_run
 from seal_hf.reports.page.collect import reported

@@ -123,7 +123,7 @@ def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str
     for task in reversed(TASKS.values()):
         found |= task.switches
         for name, names in read(task.task_losses).items():  # some share a name
-            task_loss[name] += names
+            task_loss[name] += [each for each in names if each not in task_loss[name]]
     return found
 
 
