@@ -334,3 +334,61 @@ def test_lines_of_json_that_are_not_utf8_name_their_file(tmp_path):
     (tmp_path / "new.jsonl").write_bytes('{"words": ["föhn"]}\n'.encode("latin-1"))
     with pytest.raises(DataError, match="new.jsonl: not UTF-8 text .* Save the file as UTF-8"):
         list(json_objects(tmp_path / "new.jsonl"))
+
+
+# --- what training read ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_words_in_rows_are_the_sentences_of_training(tmp_path, suffix):
+    """Oracle: `load_tags` of the same file."""
+    rows = ["sentence_id,word,tag", "a,In,O", "a,Rome,B-LOC", "b,New,B-LOC", ",York,I-LOC"]
+    path = written(tmp_path, f"long{suffix}", "\n".join(rows).replace(",", "\t" if suffix == ".tsv" else ",") + "\n")
+    (tmp_path / "data").mkdir()
+    for name in ("train", "dev"):
+        (tmp_path / "data" / f"{name}{suffix}").write_bytes(path.read_bytes())
+    data = load_tags(str(tmp_path / "data"))
+    file = SentenceFile(path, GOLD)
+    found = list(file)
+    assert [row.words for row in found] == data.train["words"][:] == [["In", "Rome"], ["New", "York"]]
+    assert [row.gold for row in found] == [[data.label_names[tag] for tag in row] for row in data.train["tags"]]
+    assert [row.kept["sentence_id"] for row in found] == ["a", "b"] and "line 4" in found[1].where
+    assert [row.words for row in SentenceFile(path, Needs())] == [["In", "Rome"], ["New", "York"]]
+
+
+def test_corrected_spans_are_the_gold_tags(tmp_path):
+    """As `predict` writes rows, one of which was corrected."""
+    entity = {"start": 7, "end": 11, "label": "LOC"}
+    words = {"text": "now in Rome", "words": ["now", "in", "Rome"]}
+    rows = [
+        {**words, "tags": ["O", "O", "B-LOC"], "entities": [entity]},
+        {**words, "tags": ["O", "O", "O"], "entities": [entity]},
+        {**words, "tags": ["B-LOC", "O", "B-LOC"], "entities": []},
+    ]
+    file = SentenceFile(written(tmp_path, "a.jsonl", lines(*rows)), GOLD)
+    assert [row.gold for row in file] == [["O", "O", "B-LOC"], ["O", "O", "B-LOC"], ["O", "O", "O"]]
+    assert file.total == 3
+    assert file.notes == ["a.jsonl: 2 rows whose entities differ from their tags: the entities are read."]
+    named = SentenceFile(tmp_path / "a.jsonl", GOLD, tag_column="tags")
+    assert [row.gold for row in named] == [row["tags"] for row in rows]
+
+
+def test_the_columns_of_training_are_read_where_a_file_has_them(tmp_path):
+    trained = {"trained": {"word_column": 1, "tag_column": 2}}
+    numbered = written(tmp_path, "a.conll", "7 In O x\n9 Rome B-LOC y\n")
+    (found,) = SentenceFile(numbered, GOLD, **trained)
+    assert (found.words, found.gold) == (["In", "Rome"], ["O", "B-LOC"])
+    (other,) = SentenceFile(numbered, GOLD, word_column=1, tag_column=2)
+    assert (other.words, other.gold) == (found.words, found.gold)
+    file = SentenceFile(written(tmp_path, "words.conll", "In\nRome\n"), Needs(), **trained)
+    assert [row.words for row in file] == [["In", "Rome"]] and file.total == 1
+    assert "not the columns of training (word_column 1 and tag_column 2) are read" in file.notes[0]
+    text = SentenceFile(written(tmp_path, "a.txt", "In Rome\n"), Needs(), **trained)
+    assert [row.words for row in text] == [["In", "Rome"]]
+    fields = {"trained": {"word_column": "w", "tag_column": "t"}}
+    row = {"words": ["no"], "w": ["Rome"], "t": ["B-LOC"]}
+    (found,) = SentenceFile(written(tmp_path, "a.jsonl", lines(row)), GOLD, **fields)
+    assert (found.words, found.gold) == (["Rome"], ["B-LOC"])
+    file = SentenceFile(written(tmp_path, "b.jsonl", lines({"tokens": ["Rome"]})), Needs(), **fields)
+    assert [row.words for row in file] == [["Rome"]] and file.total == 1
+    assert file.notes == ["b.jsonl: 1 rows lack the field 'w' of training: 'tokens' is read."]

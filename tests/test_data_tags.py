@@ -151,6 +151,7 @@ CONLLU = (
 def test_conllu_has_lines_that_are_no_words(tmp_path):
     path = folder(tmp_path, train=CONLLU, dev=CONLLU)
     data = load_tags(path, word_column=1, tag_column=3)
+    assert data.columns == {"word_column": 1, "tag_column": 3}
     assert rows(data) == [(["do", "n't"], ["AUX", "PART"])]
     assert "train.conll: 2 lines of several words, or of none, skipped." in data.notes
     with pytest.raises(DataError, match="as in CoNLL-U, but `word_column` is 0.*--word_column 1 --tag_column 3"):
@@ -421,7 +422,7 @@ def test_a_hub_data_set(monkeypatch):
         "no validation split: 2 rows from train, stratified by label (seed 5).",
         "rows occur in two splits (kept): 3 of test in train. Figures on them are too good.",
     ]
-    monkeypatch.setattr("datasets.load_dataset", lambda *_: {"extra": None})
+    monkeypatch.setattr("datasets.load_dataset", lambda *_: {"extra": Dataset.from_dict({"words": [["a"]]})})
     with pytest.raises(DataError, match="'user/ner' has the splits extra, expected train, validation, test"):
         load_tags("user/ner")
 

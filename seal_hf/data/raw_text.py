@@ -17,12 +17,25 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 
 
 def split_words(text: str) -> list[tuple[int, int]]:
     """Start and end of each word of a text, in characters: word i is `text[start:end]`."""
     return [match.span() for match in _pattern().finditer(text)]
+
+
+def find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
+    """Start and end of each of these words in a text that contains them in this order; None in another text."""
+    places, end = [], 0
+    for word in words:
+        start = text.find(word, end)
+        if start < 0:
+            return None
+        end = start + len(word)
+        places.append((start, end))
+    return places
 
 
 @cache

@@ -5,7 +5,8 @@ Six kinds of files:
   in `text`, which is split as in `raw_text.py`; perhaps `predicate`, the place of a word, lists of features, and gold
   tags; rows without words are left out;
 * `.parquet` and folders of `save_to_disk`, whose columns are the same fields;
-* `.csv`, with a string in `text` or in the column that is named;
+* `.csv`, with a string in `text` or in the column that is named; or, as `.tsv`, with a word in each row and the name of
+  its sentence;
 * `.txt`, a text per line, split likewise; empty lines are left out;
 * bracket columns of semantic roles (`srl.py`) for a model that reads predicates, with or without the roles;
 * else columns (`columns.py`), which are also read from a `.txt` where the column of the words is named.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, islice
@@ -25,17 +26,19 @@ from typing import Any, NamedTuple
 from ..core.tag_schemes import convert, scheme_of, scheme_of_model
 from ..utils.messages import did_you_mean, few
 from .chunks import Chunk
+from .column_values import LOOKED_AT
 from .columns import ColumnFile, bracket_tags, in_brackets, lines_of
 from .common import DataError
 from .exports import plain_rows
 from .line_files import JSON, json_objects
-from .raw_text import split_words
+from .raw_text import find_words, split_words
 from .references import MARK, is_references
-from .spans import SPAN_COLUMNS, tags_of_spans
+from .row_tables import LineTable
+from .spans import SPAN_COLUMNS, are_alike, tags_of_spans
 from .srl import WORD, role_sentences
 from .table_sources import FILES, chosen_split, is_stored, open_table, table_files
-from .tag_files import split_files
-from .tag_tables import USUAL, are_spans
+from .tag_files import has_rows, split_files
+from .tag_tables import USUAL, are_spans, is_long, sentence_rows
 
 OTHERS = (".npz",)
 TABLES = (".parquet", ".csv")
@@ -104,6 +107,7 @@ class SentenceFile:
             words: the first column, or the usual names. Default for tags: the last column, or the usual names, if gold
             tags are needed, else none.
         split: the one to read of a folder; default: `usual`, or the only one.
+        trained: `word_column` and `tag_column` of training, which are read if they are not given and the file has them.
 
     Attributes:
         columns: the JSON fields of all rows, without the sentences' own `text` and `words`; empty for other files.
@@ -123,6 +127,7 @@ class SentenceFile:
         tag_column: int | str | None = None,
         split: str | None = None,
         usual: str = "test",
+        trained: Mapping[str, Any] | None = None,
     ):
         if not path.exists():
             raise DataError(f"{path}: no such file.")
@@ -133,7 +138,7 @@ class SentenceFile:
             self.notes = [f"{path} is a folder: the sentences of {file.name}."]
             path, split = file, None
         self._suffix = path.suffix.lower()
-        is_table = path.is_dir() or self._suffix in TABLES
+        is_table = path.is_dir() or self._suffix in TABLES or (self._suffix == ".tsv" and has_rows(path))
         self.table = open_table(str(path), split, usual=usual) if is_table or split is not None else None
         if self.table is None and (self._suffix in OTHERS or is_references(path)):
             found = f"references with {MARK}" if self._suffix not in OTHERS else f"files of type {self._suffix}"
@@ -148,6 +153,7 @@ class SentenceFile:
         self.path, self.needs, self._left_out = path, needs, list[str]()
         self.notes += [self.table.note] if self.table is not None and self.table.note else []
         self.word_column, self.tag_column = _column(word_column), _column(tag_column)
+        self._trained = {name: _column(column) for name, column in (trained or {}).items()}
         self._scheme = scheme_of_model(needs.tags)
         self._unknown: Counter[str] = Counter()  # gold tags that the task-net lacks
         self._spans: Counter[str] = Counter()  # spans that are not those of whole words
@@ -162,6 +168,11 @@ class SentenceFile:
     def _has_fields(self) -> bool:
         """True if a row has fields by name."""
         return self.table is not None or self._suffix in JSON
+
+    @property
+    def _is_long(self) -> bool:
+        """True if a row of the table is a word."""
+        return isinstance(self.table, LineTable) and self._suffix not in JSON and is_long(self.table.columns)
 
     @property
     def columns(self) -> Sequence[str]:
@@ -251,9 +262,8 @@ class SentenceFile:
     # --- columns -----------------------------------------------------------------------------------------------------
 
     def _columns(self) -> Iterator[Sentence]:
-        word, tag = self.word_column, self.tag_column
         gold = bool(self.needs.tags)
-        file = ColumnFile(self.path, 0 if word is None else word, -1 if tag is None and gold else tag)
+        file = self._column_file(gold)
         for name in self.needs.features:
             if name not in file.columns:
                 raise DataError(
@@ -269,6 +279,22 @@ class SentenceFile:
             if gold:
                 more["gold"] = bracket_tags(values["tags"]) if in_brackets(values["tags"]) else values["tags"]
             yield Sentence.of_words(values["words"], f"{self.path}, line {number}", {"line": number}, lines, **more)
+
+    def _column_file(self, gold: bool) -> ColumnFile:
+        """The file by the columns that are named; else by those of training, if it has them."""
+        word, tag = self.word_column, self.tag_column
+        usual = 0 if word is None else word, -1 if tag is None and gold else tag
+        trained = self._trained.get("word_column"), self._trained.get("tag_column") if gold else None
+        if (word, tag) != (None, None) or trained == (None, None):
+            return ColumnFile(self.path, *usual)
+        chosen = [own if own is not None else other for own, other in zip(trained, usual, strict=True)]
+        try:
+            return ColumnFile(self.path, *chosen)  # type: ignore[arg-type]
+        except DataError as error:
+            file = ColumnFile(self.path, *usual)
+            columns = " and ".join(f"{name} {column!r}" for name, column in self._trained.items())
+            file.notes_on_columns.append(f"{self.path.name}: not the columns of training ({columns}) are read: {error}")
+            return file
 
     def _roles(self) -> Iterator[Sentence]:
         gold, sentences, without, no_verb = bool(self.needs.tags), 0, 0, 0
@@ -312,7 +338,7 @@ class SentenceFile:
     def _rows(self) -> Iterator[tuple[dict[str, Any], str]]:
         """Rows with fields, and their places for messages."""
         if self.table is not None:
-            for number, row in self.table:
+            for number, row in sentence_rows(self.table) if self._is_long else self.table:
                 yield row, self.table.place(number)
             return
         for number, row in plain_rows(json_objects(self.path), str(self.path), Counter()):
@@ -343,7 +369,10 @@ class SentenceFile:
             words = _strings(value, name, where)
             sentence = Sentence.of_words(words, where, row, words)
             if text not in (None, sentence.text):
-                sentence.text, sentence.places = text, _places(text, words, name, where)
+                places = find_words(text, words) if isinstance(text, str) else None
+                if places is None:
+                    raise DataError(f"{where}: `text` lacks the words of `{name}` in their order. Remove or rename it.")
+                sentence.text, sentence.places = text, places
         size = len(sentence.words)
         if not size:
             return None
@@ -364,7 +393,27 @@ class SentenceFile:
                 if wrong:
                     raise DataError(f"{where}: `{tags}` holds {wrong[0]!r}; its classes are 0 to {last}.")
                 sentence.gold = [names[i] for i in row[tags]]
+            self._correct(sentence, row)
         return sentence
+
+    def _correct(self, sentence: Sentence, row: dict[str, Any]) -> None:
+        """Take the gold tags of spans by characters that say something else than the tags beside them, as in corrected
+        predictions."""
+        spans = self._corrected
+        if spans is None or not isinstance(row.get("text"), str):
+            return
+        of_spans = tags_of_spans(sentence.text, sentence.places, row.get(spans) or (), sentence.where, Counter())
+        if not are_alike(of_spans, sentence.gold or ()):
+            sentence.gold = of_spans
+            self._spans[f"rows whose {spans} differ from their tags: the {spans} are read"] += 1
+
+    @cached_property
+    def _corrected(self) -> str | None:
+        """The field of spans beside tags; None without one, and if the field of tags is named."""
+        if self.tag_column is not None:
+            return None
+        rows = [row for row, _ in islice(self._rows(), LOOKED_AT)]
+        return next((name for name in SPAN_COLUMNS if are_spans([row.get(name) for row in rows])), None)
 
     def _field(
         self, row: dict[str, Any], option: str, given: int | str | None, usual: Sequence[str], where: str
@@ -372,8 +421,11 @@ class SentenceFile:
         """The name of the field in a row."""
         if isinstance(given, int):
             raise DataError(f"{self.path}: `{option}` is {given}; JSON fields have names.")
-        wanted = usual if given is None else (given,)
+        trained = self._trained.get(option) if given is None else None
+        wanted = (given,) if given is not None else (trained, *usual) if isinstance(trained, str) else usual
         name = next((name for name in wanted if name in row), None)
+        if name not in (None, trained) and isinstance(trained, str):
+            self._spans[f"rows lack the field {trained!r} of training: {name!r} is read"] += 1
         if name is None:
             known = f"`{option}` is {given!r}, but " if given is not None and usual else ""
             hint = f" Name the right one with --{option}." if usual and given is None else did_you_mean(wanted[0], row)
@@ -394,18 +446,6 @@ def sentence_of_text(text: str, where: str, kept: dict[str, Any]) -> Sentence:
     places = split_words(text)
     words = [text[start:end] for start, end in places]
     return Sentence(words, text, places, where, kept, words)
-
-
-def _places(text: Any, words: Sequence[str], name: str, where: str) -> list[tuple[int, int]]:
-    """The position of each word in a text that contains the words in this order."""
-    places, end = [], 0
-    for word in words:
-        start = text.find(word, end) if isinstance(text, str) else -1
-        if start < 0:
-            raise DataError(f"{where}: `text` lacks the words of `{name}` in their order. Remove or rename it.")
-        end = start + len(word)
-        places.append((start, end))
-    return places
 
 
 def _strings(value: Any, name: str, where: str, size: int | None = None) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from .columns import TagTable
 from .common import DataError
-from .raw_text import split_words
+from .raw_text import find_words, split_words
 
 SPAN_COLUMNS = ("entities", "spans", "label", "labels", "annotations")  # usual names of columns of spans
 NAMES = ("label", "type", "entity", "entity_group", "tag")  # of the type, in a mapping
@@ -80,17 +80,18 @@ def differ(table: TagTable, text: str, words: str, tags: str, spans: str) -> boo
     ):
         if not isinstance(of_row, str) or not isinstance(given, list) or not isinstance(tagged, list):
             return False
-        places, at = [], 0
-        for word in given:
-            at = of_row.find(str(word), at)
-            if at < 0:
-                return False
-            places.append((at, at + len(str(word))))
-            at += len(str(word))
-        expected = tags_of_spans(of_row, places, found or (), table.origins.place(row), Counter())
-        if _kinds(expected) != _kinds([names[tag] if names else str(tag) for tag in tagged]):
+        places = find_words(of_row, [*map(str, given)])
+        if places is None:
+            return False
+        of_spans = tags_of_spans(of_row, places, found or (), table.origins.place(row), Counter())
+        if not are_alike(of_spans, [names[tag] if names else str(tag) for tag in tagged]):
             return True
     return False
+
+
+def are_alike(tags: Sequence[str], others: Sequence[str]) -> bool:
+    """True if tags give each word the same type, and begin spans at the same words, in any scheme."""
+    return _kinds(tags) == _kinds(others)
 
 
 def _kinds(tags: Sequence[str]) -> list[tuple[str, bool]]:

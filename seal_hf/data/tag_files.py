@@ -52,7 +52,7 @@ def read_splits(
         tables = tables_of(dataset, path)
     else:
         files = _with_train(split_files(path, notes), path) if path.is_dir() else {ALL: path}
-        if not all(map(_has_rows, files.values())):
+        if not all(map(has_rows, files.values())):
             return path.stem, dataset, _read_files(files, reading, seed, notes)
         of_splits = {split: file for split, file in files.items() if split in (ALL, *SPLITS)}
         tables = Tables(path.stem, str(path), {split: LineTable(file, "tags") for split, file in of_splits.items()})
@@ -63,7 +63,7 @@ def read_splits(
     return tables.name, tables.source, _complete(splits, seed, notes)
 
 
-def _has_rows(file: Path) -> bool:
+def has_rows(file: Path) -> bool:
     """True for JSON and csv, and for a tsv whose header names the sentence of each word."""
     if file.suffix.lower() in (*JSON, ".csv"):
         return True

@@ -7,14 +7,15 @@ of a csv is a word with its tag, and a column names the sentence.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..utils.messages import did_you_mean
 from .columns import ORIGINS, TAG_NAMES, WORD_NAMES, Rows, TagTable
 from .common import DataError, Origins
-from .row_tables import LineTable, Table
+from .row_tables import LineTable, Row, Table
 from .spans import SPAN_COLUMNS, differ, words_and_tags
 
 JSON = (".json", ".jsonl")
@@ -25,10 +26,32 @@ SENTENCE_NAME = re.compile(r"(?i)(?:sentences?|sents?)(?:[ _.-]?(?:#|id|idx|nr|n
 
 def tag_table(table: Table) -> TagTable:
     """All rows of a table, one per sentence."""
-    columns, origins = table.read()
-    if isinstance(table, LineTable) and table.path.suffix.lower() not in JSON:
-        columns, origins = _sentences(columns, origins)
-    return TagTable(columns, origins, table.classes)
+    if not has_words(table):
+        columns, origins = table.read()
+        return TagTable(columns, origins, table.classes)
+    found, lines = list[dict[str, Any]](), list[int]()
+    for line, row in sentence_rows(table, apart=True):
+        lines.append(line)
+        found.append(row)
+    columns = {name: [row[name] for row in found] for name in found[0]}
+    return TagTable(columns, Origins(table.source, lines=np.array(lines, dtype=np.int64)))
+
+
+def has_words(table: Table) -> bool:
+    """True for a csv or tsv with a word in each row.
+
+    Raises:
+        DataError: no column names the sentence of each word, nor holds texts.
+    """
+    if not isinstance(table, LineTable) or table.path.suffix.lower() in JSON:
+        return False
+    if not is_long(table.columns):
+        raise DataError(
+            f"{table.source}: the columns are {', '.join(table.columns)}. Tags are read from a table with a word in "
+            "each row if a column sentence_id names its sentence, beside word and tag. Else give columns without a "
+            "header (.conll, .tsv), or .jsonl or .parquet with lists of words and tags."
+        )
+    return True
 
 
 def is_long(columns: Sequence[str]) -> bool:
@@ -36,38 +59,39 @@ def is_long(columns: Sequence[str]) -> bool:
     return any(map(SENTENCE_NAME.fullmatch, columns)) and any(name.lower() in WORD_NAMES for name in columns)
 
 
-def _sentences(columns: dict[str, list[Any]], origins: Origins) -> tuple[dict[str, list[Any]], Origins]:
-    """Rows of words as rows of sentences. An empty cell repeats the sentence above it."""
-    names = [name for name in columns if SENTENCE_NAME.fullmatch(name)]
-    if not names or not any(name.lower() in WORD_NAMES for name in columns):
-        raise DataError(
-            f"{origins.source}: the columns are {', '.join(columns)}. Tags are read from a table with a word in each "
-            "row if a column sentence_id names its sentence, beside word and tag. Else give columns without a header "
-            "(.conll, .tsv), or .jsonl or .parquet with lists of words and tags."
-        )
-    keys = columns[names[0]]
-    begins = [i for i, key in enumerate(keys) if i == 0 or (str(key).strip() and key != _last(keys, i))]
-    ends = [*begins[1:], len(keys)]
-    seen: set[Any] = set()
-    for begin in begins:
-        if keys[begin] in seen:
-            raise DataError(
-                f"{origins.place(begin)}: the sentence {keys[begin]!r} occurs before, apart from these words. Sort the "
-                f"rows by {names[0]!r}, or give each sentence its own value."
-            )
-        seen.add(keys[begin])
-    parts = [*zip(begins, ends, strict=True)]
-    words = next(name for name in columns if name.lower() in WORD_NAMES)
-    others = [name for name in columns if name not in (names[0], words)]
-    tags = next((name for usual in TAG_NAMES for name in others if name.lower() == usual), None)
+def sentence_rows(table: Table, apart: bool = False) -> Iterator[Row]:
+    """Rows of words as rows of sentences, with the line of the first word: lists in `words`, `tags` and other columns,
+    and the name of the sentence. An empty name repeats the one above it.
+
+    Args:
+        apart: check that the words of a sentence stand together.
+
+    Raises:
+        DataError: they do not.
+    """
+    name = next(name for name in table.columns if SENTENCE_NAME.fullmatch(name))
+    words = next(name for name in table.columns if name.lower() in WORD_NAMES)
+    others = [other for other in table.columns if other not in (name, words)]
+    tags = next((other for usual in TAG_NAMES for other in others if other.lower() == usual), None)
     renamed = {words: "words"} | ({} if tags is None else {tags: "tags"})
-    found = {renamed.get(name, name): [columns[name][a:b] for a, b in parts] for name in (words, *others)}
-    return found, replace(origins.take(begins), ids=None)
-
-
-def _last(keys: Sequence[Any], i: int) -> Any:
-    """The last key before row i that is not empty."""
-    return next((keys[j] for j in range(i - 1, -1, -1) if str(keys[j]).strip()), None)
+    seen: set[Any] = set()
+    line, sentence = 0, dict[str, Any]()
+    for number, row in table:
+        key = row[name] if str(row[name]).strip() else sentence.get(name, row[name])
+        if not sentence or key != sentence[name]:
+            if sentence:
+                yield line, sentence
+            if key in seen:
+                raise DataError(
+                    f"{table.place(number)}: the sentence {key!r} occurs before, apart from these words. Sort the rows "
+                    f"by {name!r}, or give each sentence its own value."
+                )
+            seen |= {key} if apart else set()
+            line, sentence = number, {name: key, **{renamed.get(other, other): [] for other in (words, *others)}}
+        for other in (words, *others):
+            sentence[renamed.get(other, other)].append(row[other])
+    if sentence:
+        yield line, sentence
 
 
 def read_tables(

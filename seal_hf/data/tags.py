@@ -48,6 +48,7 @@ class TagSequenceData:
         extra_tests: further test sets of the folder, by file name.
         unlabelled: with `num_labelled` or `unlabelled`, training rows without `tags`.
         origins: split or further test set -> where its rows were read; a line is that of the first word.
+        columns: the columns of words and tags that were named, for `config.inputs`.
     """
 
     name: str
@@ -60,6 +61,7 @@ class TagSequenceData:
     extra_tests: dict[str, Dataset] = field(default_factory=dict)
     unlabelled: Dataset | None = None
     origins: dict[str, Origins] = field(default_factory=dict)
+    columns: dict[str, int | str] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -137,6 +139,8 @@ def load_tags(
     column = None if word_column == 0 or word_column == "0" else word_column
     data = build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
     limit_validation(data, max_validation_rows, seed)
+    named = {"word_column": (_column(word_column), 0), "tag_column": (_column(tag_column), -1)}
+    data.columns = {name: given for name, (given, usual) in named.items() if given != usual}
     return _with_sentences(data, unlabelled, column)
 
 

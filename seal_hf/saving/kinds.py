@@ -38,6 +38,12 @@ def _is_text(value: Any) -> bool:
 
 
 Check = tuple[Callable[[Any], bool], str]  # of a value, and what is expected
+
+
+def _is_column(value: Any) -> bool:
+    return _is_text(value) or type(value) is int
+
+
 INPUTS: dict[str, Check] = {  # how a net read its inputs in training; null counts as missing
     "max_length": (_is_size, "a whole number of at least 1"),
     "pairs": (lambda value: isinstance(value, bool), "true or false"),
@@ -45,6 +51,8 @@ INPUTS: dict[str, Check] = {  # how a net read its inputs in training; null coun
     "text_column": (lambda value: _is_text(value) or _are_names(value), "the name of a column"),
     "image_column": (_is_text, "the name of a column"),
     "label_column": (_is_text, "the name of a column"),
+    "word_column": (_is_column, "the name or the number of a column"),
+    "tag_column": (_is_column, "the name or the number of a column"),
     "label_separator": (_is_text, "a mark between labels"),
     "feature_columns": (_are_names, "names of columns"),
     "sample_weight": (_is_text, "the name of a column"),

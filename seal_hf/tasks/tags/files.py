@@ -124,7 +124,9 @@ class TagOutput(OutputKind):
         self.check_decoder()
         columns = self.options.word_column, self.options.tag_column
         needs = self.needs._replace(tags=self.tags if gold else ())
-        self.reader = SentenceFile(Path(self.options.input), needs, *columns, split=self.options.split)
+        trained = self.config.get("inputs") or {}
+        trained = {name: trained[name] for name in ("word_column", "tag_column") if trained.get(name) is not None}
+        self.reader = SentenceFile(Path(self.options.input), needs, *columns, split=self.options.split, trained=trained)
         if not gold and not self.as_columns:
             ours = {"text", "words", "tags", "entities", *["energy"] * self.options.energy}
             ours |= {"probabilities"} if self.probabilities != "none" else set()

@@ -158,6 +158,8 @@ def prepared(
         options: of the trainer; by default the metrics are those of tags.
     """
     options = {"compute_metrics": tagging_compute_metrics(data.label_names, data.kind), **options}
+    if data.columns:
+        train_rows.inputs = {**(train_rows.inputs or {}), **data.columns}
     trainer = SealTrainer(
         tagger.model,
         arguments.training,
