@@ -11,7 +11,7 @@ import torch
 from tiny_models import LABELLED, LABELS, tiny_config, tiny_features, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, AutoModelForImageClassification, AutoModelForSequenceClassification, ViTConfig
 
-from seal_hf import SealForMultiLabel, SealForTokenClassification, Vocabulary, load_tags
+from seal_hf import SealForMultiLabel, SealForTokenClassification, Vocabulary, fcn_image_processor, load_tags
 from seal_hf.cli.export import main
 from seal_hf.core.masks import log_odds, resized_logits
 from seal_hf.decisions import ClassMaskDecisions, MaskDecisions
@@ -76,16 +76,6 @@ def check_logits(file, features):
     return logits_of(file, {"features": features.numpy()})[0]
 
 
-def test_texts_of_any_number_and_length(runtime, tmp_path):
-    torch.manual_seed(0)
-    net = AutoModelForSequenceClassification.from_config(tiny_config("bert", **SMALL))
-    net.save_pretrained(tmp_path / "saved")
-    tiny_tokenizer().save_pretrained(tmp_path / "saved")
-    main(["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "net.onnx")])
-    for texts in (TEXTS, TEXTS[:1]):
-        check_equal(tmp_path / "net.onnx", net, dict(tiny_tokenizer()(texts, padding=True, return_tensors="pt")))
-
-
 @pytest.mark.parametrize("pooling", ["mean", "last"])
 def test_a_classifier_that_pools(runtime, tmp_path, pooling):
     """Also of pairs."""
@@ -121,21 +111,25 @@ def test_images(runtime, tmp_path):
     config = ViTConfig(image_size=8, patch_size=4, hidden_size=8, num_attention_heads=1, intermediate_size=8, **SMALL)
     config.num_labels = 3
     net = AutoModelForImageClassification.from_config(config).eval()
-    assert exporter.export_onnx(net, tmp_path / "net.onnx") < 1e-5
+    assert exporter.export_net(net, tmp_path / "net.onnx") < 1e-5
     check_equal(tmp_path / "net.onnx", net, {"pixel_values": torch.rand(5, 3, 8, 8)})
 
 
-def test_masks_of_several_classes_and_a_folded_decision_of_two(runtime, tmp_path):
+def test_masks_of_several_classes_and_a_folded_decision_of_two(runtime, tmp_path, capsys):
     """Images of any size. The file names the classes, and the threshold of two classes is in its bias."""
     pixels = {"pixel_values": torch.rand(3, 3, 20, 13, generator=torch.Generator().manual_seed(0))}
     classes, two = tiny_class_masks.model(), tiny_masks.model()
     ClassMaskDecisions().store(classes.config)
     MaskDecisions("threshold", threshold=0.4).store(two.config)
     found = {}
+    np.savez(tmp_path / "rows.npz", images=tiny_masks.squares(3).images)
     for name, nets, flags in (("classes", classes, []), ("two", two, ["--fold_decision"])):
         nets.save_pretrained(tmp_path / name)
+        fcn_image_processor().save_pretrained(tmp_path / name)
         file = tmp_path / f"{name}.onnx"
+        flags += ["--check", str(tmp_path / "rows.npz")]
         main(["--model", str(tmp_path / name), "--output", str(file), *flags])
+        assert "0 of 3 rows are decided otherwise than by the net, in 0 of 768 pixels" in capsys.readouterr().err
         logits, session = logits_of(file, {"pixel_values": pixels["pixel_values"].numpy()})
         found[name] = resized_logits(logits, (20, 13)), session.get_modelmeta().custom_metadata_map
     logits, described = found["classes"]
@@ -146,6 +140,8 @@ def test_masks_of_several_classes_and_a_folded_decision_of_two(runtime, tmp_path
     p, decided = two.predict(**pixels)
     assert (((log_odds(logits) >= 0) == (decided == 1)) | ((p - 0.4).abs() < 1e-5)).all()
     assert ((p >= 0.4) != (p >= 0.5)).any() and json.loads(described["decisions"])["folded"] == "threshold"
+    with pytest.raises(ValueError, match="no matrix products with weights to quantise"):
+        main([*map(str, ("--model", tmp_path / "two", "--output", tmp_path / "q.onnx", "--dtype", "int8"))])
 
 
 @pytest.mark.parametrize("crop_size", [None, 8])
@@ -154,13 +150,13 @@ def test_masks_whole_and_averaged_over_crops(runtime, crop_size, tmp_path):
     torch.manual_seed(0)
     net = FCNForSemanticSegmentation(FCNConfig(crop_size=crop_size, crop_offsets=2 if crop_size else None)).eval()
     if crop_size is None:
-        exporter.export_onnx(net, tmp_path / "net.onnx")
+        exporter.export_net(net, tmp_path / "net.onnx")
         check_equal(tmp_path / "net.onnx", net, {"pixel_values": torch.rand(1, 3, 9, 14)})
         return
     with pytest.raises(ValueError, match="The net averages over crops.*resize_to"):
-        exporter.export_onnx(net, tmp_path / "net.onnx")
+        exporter.export_net(net, tmp_path / "net.onnx")
     sized = type("Processor", (), {"do_resize": True, "size": {"height": 12, "width": 10}})
-    exporter.export_onnx(net, tmp_path / "net.onnx", sized)
+    exporter.export_net(net, tmp_path / "net.onnx", sized)
     check_equal(tmp_path / "net.onnx", net, {"pixel_values": torch.rand(5, 3, 12, 10)})
 
 
@@ -171,8 +167,13 @@ def test_a_bilstm_with_a_crf_gives_the_scores_of_single_tags(runtime, tmp_path, 
     model = SealForTokenClassification.for_data(data, vocabulary=vocabulary, crf=True, **sizes)
     model.save_pretrained(tmp_path / "saved")
     vocabulary.save_pretrained(tmp_path / "saved")
-    main(["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "net.onnx")])
-    assert "Its CRF is not in the graph" in capsys.readouterr().err
+    sentences = data.validation["words"][:5]
+    (tmp_path / "rows.txt").write_text("\n".join(map(" ".join, sentences)) + "\n")
+    command = ["--model", tmp_path / "saved", "--output", tmp_path / "net.onnx", "--check", tmp_path / "rows.txt"]
+    main([*map(str, command)])
+    said = capsys.readouterr().err
+    assert "Its CRF is not in the graph" in said  # but in the check
+    assert f"0 of 5 rows are decided otherwise than by the net, in 0 of {sum(map(len, sentences))} words" in said
     from seal_hf import encode_words
 
     batch = encode_words(data.validation, vocabulary).batch(range(7))
@@ -183,10 +184,10 @@ def test_what_cannot_be_exported_leaves_nothing(tmp_path, monkeypatch):
     torch.manual_seed(0)
     AutoModelForSequenceClassification.from_config(tiny_config("mlp")).save_pretrained(tmp_path / "saved")
     command = ["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "out" / "net.onnx")]
-    with pytest.raises(ValueError, match="`output` is .*net.pt'; expected a name that ends in .onnx"):
+    with pytest.raises(ValueError, match="`output` is .*net.pt'; expected a name that ends in .onnx or .xml"):
         main([*command[:3], str(tmp_path / "net.pt")])
     with pytest.raises(ValueError, match="`fold_decision` is True, but no decision is stored"):
-        monkeypatch.setattr(exporter, "check_installed", lambda: None)
+        monkeypatch.setattr(exporter, "check_installed", lambda *_: None)
         main([*command, "--fold_decision"])
 
     AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "bert")
@@ -208,13 +209,61 @@ def test_what_cannot_be_exported_leaves_nothing(tmp_path, monkeypatch):
 def test_a_file_with_other_logits_is_not_written(runtime, tmp_path, monkeypatch):
     net = AutoModelForSequenceClassification.from_config(tiny_config("mlp")).eval()
     monkeypatch.setattr(exporter, "_difference", lambda *_: 0.5)
-    with pytest.raises(ValueError, match="The logits of MLPForMultiLabel in ONNX differ by 0.5 from its own"):
-        exporter.export_onnx(net, tmp_path / "out" / "net.onnx")
+    with pytest.raises(ValueError, match="The logits of MLPForMultiLabel in fp32 differ by 0.5 from its own"):
+        exporter.export_net(net, tmp_path / "out" / "net.onnx")
     assert not list((tmp_path / "out").iterdir())
 
 
 def test_without_the_extra_there_is_one_clear_line(tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(exporter, "find_spec", lambda name: None if name in exporter.NEEDED else find(name))
-    with pytest.raises(ValueError, match=r"^The export to ONNX needs onnx, onnxscript, onnxruntime: pip"):
+    with pytest.raises(ValueError, match=r"^The export to .onnx needs onnx, onnxscript, onnxruntime: pip"):
         main(["--model", str(tmp_path), "--output", str(tmp_path / "net.onnx")])
+
+
+# Other types and formats, compared with the net on rows of a file
+
+
+@pytest.mark.parametrize("name, dtype", [("net.onnx", "fp32"), ("net.onnx", "fp16"), ("net.onnx", "int8")])
+def test_a_check_counts_the_decisions_that_differ(runtime, tmp_path, capsys, name, dtype):
+    """Oracle: the logits of the file and the net on the same batch, cut at 0."""
+    checked(tmp_path, capsys, name, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+def test_a_file_of_openvino(runtime, tmp_path, capsys, dtype):
+    openvino = pytest.importorskip("openvino", reason="the extra openvino is not installed")
+    checked(tmp_path, capsys, "net.xml", dtype)
+    net = openvino.Core().read_model(tmp_path / "out/net.xml")
+    assert json.loads(net.get_rt_info(["seal_hf", "id2label"]).value) == {str(i): n for i, n in enumerate(LABELS)}
+    with pytest.raises(ValueError, match="`dtype` is 'int8', but an .xml"):
+        main(["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "q.xml"), "--dtype", "int8"])
+
+
+def checked(folder, capsys, name, dtype):
+    torch.manual_seed(0)
+    net = AutoModelForSequenceClassification.from_config(tiny_config("bert", **SMALL)).eval()
+    texts = tiny_texts(30, seed=3)["text"][:]
+    inputs = dict(tiny_tokenizer()(texts, padding=True, return_tensors="pt"))
+    with torch.no_grad():  # half of the decisions are near to the cut
+        net.classifier.bias -= net(**inputs).logits.quantile(0.5, dim=0)
+    net.save_pretrained(folder / "saved")
+    tiny_tokenizer().save_pretrained(folder / "saved")
+    (folder / "rows.csv").write_text("text\n" + "\n".join(texts) + "\n")
+    words = ["--output", folder / "out" / name, "--dtype", dtype, "--check", folder / "rows.csv"]
+    main([*map(str, ("--model", folder / "saved", *words))])
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    found = exporter.ExportedNet(folder / "out" / name)(inputs)
+    with torch.no_grad():
+        expected = net(**inputs).logits
+    differ = (found >= 0) != (expected >= 0)
+    assert f": {differ.any(1).sum()} of 30 rows are decided otherwise" in said
+    assert f"in {differ.sum()} of 120 labels" in said
+    largest = exporter.relative_difference(found, expected)
+    assert said.endswith(f"difference of logits is {largest:.1g}.")
+    assert largest < {"fp32": 1e-5, "fp16": 1e-2, "int8": 0.3}[dtype]
+    assert differ.any() if dtype == "int8" else dtype == "fp16" or not differ.any()
+    assert len(list((folder / "out").iterdir())) == (2 if name.endswith(".xml") else 1)
+    if name.endswith(".onnx") and dtype == "fp32":
+        for some in (TEXTS, TEXTS[:1]):
+            check_equal(folder / "out" / name, net, dict(tiny_tokenizer()(some, padding=True, return_tensors="pt")))

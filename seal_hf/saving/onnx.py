@@ -1,10 +1,11 @@
-"""A task-net as an ONNX file: from its inputs to its logits, for onnxruntime and others. The extra `onnx` has what it
-needs."""
+"""A task-net as a file of ONNX or OpenVINO: from its inputs to its logits, for onnxruntime and others. The extras
+`onnx` and `openvino` have what it needs."""
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import tempfile
 import warnings
@@ -20,6 +21,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
+OPENVINO = ".xml"  # the suffix of its files, whose weights are beside them in a .bin
+FP32, FP16, INT8 = DTYPES = ("fp32", "fp16", "int8")
+ERRORS = 3  # level of onnxruntime's log: it warns of each operation that it leaves as it is
+PRODUCTS = (
+    "MatMul",
+    "Gemm",
+    "Gather",
+    "LSTM",
+)  # operations with weights of 8 bits: ONNX computes convolutions so slowly
 TOKENS = ("input_ids", "attention_mask")  # of a net of tokens whose tokenizer is unknown
 DESCRIBED = ("id2label", "decisions", "inputs")  # keys of the config that go into the file's metadata, as JSON
 FREE_SIDE = 32  # pixels per side of an example, for a net that takes images of any size
@@ -27,22 +37,28 @@ TOLERANCE = 1e-4  # of logits, relative to the largest, or to 1
 Axes = dict[int, str]  # dimension -> name of an axis of any length
 
 
-def export_onnx(task_net: PreTrainedModel, file: str | Path, processor: Any = None) -> float:
-    """Write a task-net to an ONNX file, with any number of rows and tokens, and check it by onnxruntime.
+def export_net(task_net: PreTrainedModel, file: str | Path, processor: Any = None, dtype: str = FP32) -> float:
+    """Write a task-net to a file, with any number of rows and tokens, and check it by the library that reads it.
 
     Args:
         task_net: a plain one, without adapters.
-        file: above 2 GB the weights are written beside it, to `file` with `.data` behind its name.
+        file: an `.onnx`, or an `.xml` of OpenVINO, with its weights beside it in a `.bin`. Above 2 GB the weights of
+            ONNX are written beside it, to `file` with `.data` behind its name.
         processor: that of its inputs: a tokenizer tells which inputs it gives, an image processor the size of images.
+        dtype: `fp32`; `fp16`: halved weights, while inputs and logits stay float32; `int8`: weights of 8 bits, and
+            inputs of each product that are rounded to 8 bits as it runs.
 
     Returns:
-        The largest difference between the logits of both, on rows that the exporter did not see.
+        The largest difference between the logits of both, on rows that the exporter did not see, relative to the
+        largest logit, or to 1.
 
     Raises:
-        ValueError: a library is missing, the net cannot be exported, or the file gives other logits.
+        ValueError: a library is missing, the net cannot be exported, or the file gives other logits: above `TOLERANCE`
+            for fp32, not finite for the others.
     """
-    check_installed()
-    file, name = Path(file), type(task_net).__name__
+    file = Path(file)
+    check_installed(file, dtype)
+    name = type(task_net).__name__
     inputs, axes = _example(task_net, processor, 2, 8)
     with tempfile.TemporaryDirectory(dir=_made(file.parent)) as folder, _quiet():
         try:
@@ -61,20 +77,112 @@ def export_onnx(task_net: PreTrainedModel, file: str | Path, processor: Any = No
             reason = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
             raise ValueError(f"torch {torch.__version__} cannot export {name} to ONNX: {reason}") from error
         program.model.metadata_props.update(_described(task_net.config))
-        program.save(Path(folder, file.name))
-        found = _difference(task_net, Path(folder, file.name), _example(task_net, processor, 3, 13)[0])
-        if not found <= TOLERANCE:
-            raise ValueError(f"The logits of {name} in ONNX differ by {found:.1g} from its own: nothing is written.")
-        for part in sorted(Path(folder).iterdir(), reverse=True):  # the weights beside it first
+        plain, done = Path(folder, "plain"), Path(folder, "done")
+        plain.mkdir()
+        done.mkdir()
+        source = plain / (f"{file.stem}.onnx" if file.suffix.lower() == OPENVINO else file.name)
+        program.save(source)
+        _converted(source, done / file.name, dtype, _described(task_net.config))
+        found = _difference(task_net, done / file.name, _example(task_net, processor, 3, 13)[0])
+        if not found <= (TOLERANCE if dtype == FP32 else math.inf):
+            raise ValueError(f"The logits of {name} in {dtype} differ by {found:.1g} from its own: nothing is written.")
+        for part in sorted(done.iterdir(), key=lambda part: part.name == file.name):  # the weights beside it first
             os.replace(part, file.parent / part.name)
     return found
 
 
-def check_installed() -> None:
-    """Raises ValueError if a library is missing that the export or its check needs."""
-    missing = [name for name in NEEDED if find_spec(name) is None]
+def check_installed(file: Path, dtype: str) -> None:
+    """Raises ValueError if a library is missing that the export to this file or its check needs, or if the format has
+    no such weights."""
+    needed, extra = (*NEEDED, "openvino")[: 3 + (file.suffix.lower() == OPENVINO)], "onnx"
+    missing = [name for name in needed if find_spec(name) is None]
+    if "openvino" in missing:
+        extra = "onnx,openvino" if len(missing) > 1 else "openvino"
     if missing:
-        raise ValueError(f"The export to ONNX needs {', '.join(missing)}: pip install 'seal_hf[onnx]'.")
+        raise ValueError(f"The export to {file.suffix} needs {', '.join(missing)}: pip install 'seal_hf[{extra}]'.")
+    if dtype == INT8 and file.suffix.lower() == OPENVINO:
+        raise ValueError("`dtype` is 'int8', but an .xml of OpenVINO takes fp32 or fp16. Name an .onnx, or give fp16.")
+
+
+def _converted(source: Path, file: Path, dtype: str, described: Mapping[str, str]) -> None:
+    """Write an ONNX file of float32 in another type or format, with what it has in its metadata."""
+    if file.suffix.lower() == OPENVINO:
+        import openvino
+
+        net = openvino.Core().read_model(source)
+        for name, text in described.items():
+            net.set_rt_info(text, ["seal_hf", name])
+        openvino.save_model(net, file, compress_to_fp16=dtype == FP16)
+        return
+    if dtype == FP32:
+        for part in source.parent.iterdir():
+            os.replace(part, file.parent / part.name)
+        return
+    import onnx
+    import onnxruntime
+
+    large = len(list(source.parent.iterdir())) > 1  # the weights are beside it
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = ERRORS
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC  # weights as both want them
+    folded = source.with_name("folded.onnx")
+    options.optimized_model_filepath = str(folded)
+    if large:
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "folded.data")
+    onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
+    if dtype == FP16:
+        from onnxruntime.transformers.float16 import convert_float_to_float16
+
+        net = convert_float_to_float16(onnx.load(folded), keep_io_types=True, disable_shape_infer=large)
+        beside = {"save_as_external_data": True, "location": f"{file.name}.data"} if large else {}
+        onnx.save(net, file, **beside)
+        return
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(
+        folded,
+        file,
+        op_types_to_quantize=list(PRODUCTS),
+        per_channel=True,
+        weight_type=QuantType.QInt8,
+        use_external_data_format=large,
+    )
+    if not any(
+        node.op_type.startswith(("MatMulInteger", "DynamicQuantizeLSTM")) for node in onnx.load(file).graph.node
+    ):
+        raise ValueError("`dtype` is 'int8', but the net has no matrix products with weights to quantise. Give fp16.")
+
+
+class ExportedNet:
+    """A file of ONNX or OpenVINO, run on the CPU with as many threads as torch takes.
+
+    Attributes:
+        names: of its inputs.
+    """
+
+    def __init__(self, file: Path):
+        threads = torch.get_num_threads()
+        self._session: Any = None
+        if file.suffix.lower() == OPENVINO:
+            import openvino
+
+            options = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+            self._net = openvino.Core().compile_model(file, "CPU", options)
+            self.names = [given.get_any_name() for given in self._net.inputs]
+            return
+        import onnxruntime
+
+        session_options = onnxruntime.SessionOptions()
+        session_options.log_severity_level, session_options.intra_op_num_threads = ERRORS, threads
+        self._session = onnxruntime.InferenceSession(str(file), session_options, providers=["CPUExecutionProvider"])
+        self.names = [given.name for given in self._session.get_inputs()]
+
+    def __call__(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """The logits of a batch; other inputs than its own are not read."""
+        arrays = {name: inputs[name].numpy() for name in self.names}
+        if self._session is None:
+            return torch.from_numpy(self._net(arrays)["logits"].copy())
+        return torch.from_numpy(self._session.run(["logits"], arrays)[0])
 
 
 class _Logits(nn.Module):
@@ -152,15 +260,15 @@ def _described(config: Any) -> dict[str, str]:
 
 def _difference(task_net: PreTrainedModel, file: Path, inputs: Mapping[str, Tensor]) -> float:
     """The largest difference between the logits of a file and its net, relative to the largest logit, or to 1."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # errors alone: it warns of each operation that it leaves as it is
-    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    (found,) = session.run(["logits"], {name: value.numpy() for name, value in inputs.items()})
+    found = ExportedNet(file)(inputs)
     with torch.no_grad():
         logits = task_net(**inputs).logits
-    return float((torch.from_numpy(found) - logits).abs().max() / logits.abs().max().clamp_min(1))
+    return relative_difference(found, logits)
+
+
+def relative_difference(found: Tensor, logits: Tensor) -> float:
+    """The largest difference of two tensors, relative to the largest value of the second, or to 1."""
+    return float((found - logits).abs().max() / logits.abs().max().clamp_min(1))
 
 
 def _made(folder: Path) -> Path:
@@ -171,12 +279,14 @@ def _made(folder: Path) -> Path:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Inside, neither torch's exporter nor the libraries that it calls report on themselves."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "")]  # onnxruntime's quantisation has the root's
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -51,12 +51,14 @@ class OutputKind(ABC):
     Attributes:
         formats: suffixes of files that can hold its predictions; an empty one is a folder.
         rows_per_chunk: most rows in memory at once.
+        decided_unit: what a row has a decision for each of.
         first_rows: of the input, as read; the types of columns may follow from them.
         default_probabilities: default of `--probabilities`.
     """
 
     formats: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".jsonl", ".parquet")
     rows_per_chunk: int = 2048
+    decided_unit: ClassVar[str]
     first_rows: Sequence[dict[str, Any]] = ()
     default_probabilities: ClassVar[str] = "top"
 
@@ -86,6 +88,10 @@ class OutputKind(ABC):
     @abstractmethod
     def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
         """What is written for each row: its own columns, and the predictions."""
+
+    @abstractmethod
+    def decided_values(self, chunk: Chunk) -> list[Sequence[Any]]:
+        """What is decided for each row: a value for each of its labels, words or pixels."""
 
     @abstractmethod
     def evaluate(self, reader: Reader) -> Evaluation:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,7 @@ class LabelOutput(OutputKind):
     likeliest one, or of all labels (in a table, a column `probability_NAME` for each); and `energy`.
     """
 
+    decided_unit: ClassVar[str] = "labels"
     model: SealForMultiLabel
 
     def __init__(self, options: Namespace, like: OutputKind | None = None):
@@ -232,6 +233,9 @@ class LabelOutput(OutputKind):
         named = [self.names[name] for name in found]
         values = zip(*found.values(), strict=True)
         return [row | dict(zip(named, ours, strict=True)) for row, ours in zip(chunk.rows, values, strict=True)]
+
+    def decided_values(self, chunk: Chunk) -> list[Sequence[Any]]:
+        return list(self._predicted(chunk.inputs)[1])
 
     def writer(self, path: Path | None) -> AbstractContextManager[Writer]:
         ours = {name: pa.float64() for name in self.names.values()}

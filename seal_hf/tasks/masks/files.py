@@ -55,6 +55,7 @@ class MaskOutput(OutputKind):
 
     formats: ClassVar[tuple[str, ...]] = ("", ".png")
     default_probabilities: ClassVar[str] = "none"
+    decided_unit: ClassVar[str] = "pixels"
     written_probabilities: ClassVar[str]
     why: ClassVar[str]
     colours: ClassVar[np.ndarray | None] = None
@@ -105,6 +106,9 @@ class MaskOutput(OutputKind):
         if self.options.energy:
             rows = [row | {"energy": energy} for row, energy in zip(rows, self.energies(chunk.inputs), strict=True)]
         return rows
+
+    def decided_values(self, chunk: Chunk) -> list[Sequence[Any]]:
+        return [mask.ravel() for _, mask in self.predicted(chunk.inputs)]
 
     @abstractmethod
     def of_decided(self, probabilities: np.ndarray) -> np.ndarray:

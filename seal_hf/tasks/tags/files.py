@@ -78,6 +78,7 @@ class TagOutput(OutputKind):
 
     formats: ClassVar[tuple[str, ...]] = (".jsonl", *COLUMNS)
     default_probabilities: ClassVar[str] = "none"
+    decided_unit: ClassVar[str] = "words"
     model: SealForTokenClassification
 
     def __init__(self, options: Namespace, like: OutputKind | None = None):
@@ -139,6 +140,9 @@ class TagOutput(OutputKind):
         return Tagger(self.model, self.options.decoder, self.options.batch_size)
 
     # --- predict -----------------------------------------------------------------------------------------------------
+
+    def decided_values(self, chunk: Chunk) -> list[Sequence[Any]]:
+        return [tagged.tags for tagged in self.tagger(chunk.inputs)]
 
     def writer(self, path: Path | None) -> Any:
         return line_writer(path, "\n") if path is not None and self.as_columns else table_writer(path)
