@@ -134,7 +134,7 @@ def _converted(source: Path, file: Path, dtype: str, described: Mapping[str, str
         from onnxruntime.transformers.float16 import convert_float_to_float16
 
         net = convert_float_to_float16(onnx.load(folded), keep_io_types=True, disable_shape_infer=large)
-        beside = {"save_as_external_data": True, "location": f"{file.name}.data"} if large else {}
+        beside: dict[str, Any] = {"save_as_external_data": True, "location": f"{file.name}.data"} if large else {}
         onnx.save(net, file, **beside)
         return
     from onnxruntime.quantization import QuantType, quantize_dynamic

@@ -58,7 +58,7 @@ class OutputKind(ABC):
 
     formats: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".jsonl", ".parquet")
     rows_per_chunk: int = 2048
-    decided_unit: ClassVar[str]
+    decided_unit: ClassVar[str] = "decisions"
     first_rows: Sequence[dict[str, Any]] = ()
     default_probabilities: ClassVar[str] = "top"
 
@@ -89,9 +89,9 @@ class OutputKind(ABC):
     def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
         """What is written for each row: its own columns, and the predictions."""
 
-    @abstractmethod
-    def decided_values(self, chunk: Chunk) -> list[Sequence[Any]]:
+    def decided_values(self, chunk: Chunk) -> list[Any]:
         """What is decided for each row: a value for each of its labels, words or pixels."""
+        raise ValueError(f"`check` is given, but decisions of {self.options.model} are not compared. Leave it out.")
 
     @abstractmethod
     def evaluate(self, reader: Reader) -> Evaluation:

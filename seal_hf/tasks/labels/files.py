@@ -234,7 +234,7 @@ class LabelOutput(OutputKind):
         values = zip(*found.values(), strict=True)
         return [row | dict(zip(named, ours, strict=True)) for row, ours in zip(chunk.rows, values, strict=True)]
 
-    def decided_values(self, chunk: Chunk) -> list[Sequence[Any]]:
+    def decided_values(self, chunk: Chunk) -> list[Any]:
         return list(self._predicted(chunk.inputs)[1])
 
     def writer(self, path: Path | None) -> AbstractContextManager[Writer]:

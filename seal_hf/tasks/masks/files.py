@@ -107,7 +107,7 @@ class MaskOutput(OutputKind):
             rows = [row | {"energy": energy} for row, energy in zip(rows, self.energies(chunk.inputs), strict=True)]
         return rows
 
-    def decided_values(self, chunk: Chunk) -> list[Sequence[Any]]:
+    def decided_values(self, chunk: Chunk) -> list[Any]:
         return [mask.ravel() for _, mask in self.predicted(chunk.inputs)]
 
     @abstractmethod

@@ -141,7 +141,7 @@ class TagOutput(OutputKind):
 
     # --- predict -----------------------------------------------------------------------------------------------------
 
-    def decided_values(self, chunk: Chunk) -> list[Sequence[Any]]:
+    def decided_values(self, chunk: Chunk) -> list[Any]:
         return [tagged.tags for tagged in self.tagger(chunk.inputs)]
 
     def writer(self, path: Path | None) -> Any:
