@@ -1,11 +1,7 @@
-"""Installs seal_hf. Bounds stand here, with their reasons; the versions that are tested stand in constraints*.txt."""
+"""What seal_hf needs: bounds with their reasons. Name and licence are in pyproject.toml, and the versions that are
+tested in constraints*.txt."""
 
-import re
-from pathlib import Path
-
-from setuptools import find_packages, setup
-
-ROOT = Path(__file__).parent
+from setuptools import find_namespace_packages, setup
 
 # The lower bounds of this list, all but torch's, were tried together with transformers 4.57.6; older ones were not.
 INSTALL_REQUIRES = [
@@ -70,17 +66,8 @@ EXTRAS_REQUIRE = {
     ],
 }
 
-INIT = (ROOT / "seal_hf/__init__.py").read_text(encoding="utf-8")  # read, not imported: torch is not there yet
-
 setup(
-    name="seal_hf",
-    version=re.search(r'^__version__ = "(.+)"$', INIT, re.MULTILINE)[1],
-    description="Energy networks as a loss function for fine-tuning Hugging Face models (SEAL)",
-    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
-    long_description_content_type="text/markdown",
-    license="Apache-2.0",
-    keywords="energy-based models, structured prediction, multi-label classification, transformers",
-    packages=find_packages(include=["seal_hf", "seal_hf.*"]),
+    packages=find_namespace_packages(include=["seal_hf", "seal_hf.*"], exclude=["*.__pycache__"]),
     package_data={
         "seal_hf": [
             "cli/default_recipes/*.yaml",
@@ -90,8 +77,6 @@ setup(
             "py.typed",
         ]
     },
-    entry_points={"console_scripts": ["seal-hf = seal_hf.__main__:main"]},
-    python_requires=">=3.10",
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS_REQUIRE,
 )

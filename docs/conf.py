@@ -22,7 +22,9 @@ copyright = "the seal_hf authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
-html_title = "seal_hf"
+html_title = f"seal_hf {release}"
+html_logo = html_favicon = "_static/logo.svg"
+html_search_scorer = "_static/scorer.js"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
 html_show_sourcelink = False

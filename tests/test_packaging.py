@@ -146,14 +146,20 @@ def test_the_wheel_is_enough(tmp_path):
     pytest.importorskip("setuptools", "70.1")
     source, installed = tmp_path / "source", tmp_path / "installed"
     shutil.copytree(ROOT / "seal_hf", source / "seal_hf", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "setup.py", "README.md"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     build = "from setuptools import build_meta; print(build_meta.build_wheel('..'))"
     built = subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True, text=True)
     wheel = tmp_path / built.stdout.splitlines()[-1]
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
+        (metadata,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        stated = archive.read(metadata).decode().splitlines()
     expected = {file for file in (ROOT / "seal_hf").rglob("*") if file.is_file() and file.suffix != ".pyc"}
+    version = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)[1]
+    for line in (f"Version: {version}", "License-Expression: Apache-2.0", "Provides-Extra: plot"):
+        assert line in stated
+    assert f'__version__ = "{version}"' in (ROOT / "seal_hf/__init__.py").read_text(encoding="utf-8")
     assert held == {file.relative_to(ROOT).as_posix() for file in expected}
 
     run = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True, text=True)

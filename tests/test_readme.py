@@ -41,6 +41,22 @@ def test_the_table_of_gains_is_short():
     assert 3 <= len([row for row in rows if row.startswith("|")]) <= 7  # a header, a line, and five rows
 
 
+def test_contributing_is_short_and_names_what_is_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    words = lambda part: len(re.findall(r"[^\s|]+", part))  # noqa: E731 - without the bars of tables
+    assert words(text) <= 1_200 and words(re.search(r"(?ms)^## The rooms$(.*?)^## ", text)[1]) <= 700
+    answers = re.search(r"(?ms)^## Where is it\?$(.*?)^## ", text)[1]
+    for row in answers.strip().splitlines()[2:]:
+        files = re.findall(r"`(seal_hf/[\w/]+\.py)`", row)
+        names = re.findall(r"`([A-Za-z_]+)(?:\.\w+)?`", row)
+        code = "".join((ROOT / file).read_text(encoding="utf-8") for file in files)
+        assert 1 <= len(files) <= 2 and all(re.search(rf"(class|def) {name}\b|^{name}\b", code, re.M) for name in names)
+    minutes = {
+        re.search(r"bout (\d+) minutes on two cores", text)[1] for text in (text, (ROOT / ".ci/run").read_text())
+    }
+    assert len(minutes) == 1
+
+
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "recipes/results/pages/README.md"])
 def test_links_inside_the_project_lead_somewhere(page):
     links = re.findall(r"\]\(([^)#\s]+)\)", (ROOT / page).read_text(encoding="utf-8"))
