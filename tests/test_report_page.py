@@ -1,5 +1,6 @@
 """`report.html` of a run. Oracles: the JSON files beside it, a finished run against an interrupted one, a browser."""
 
+import html
 import json
 import re
 import shutil
@@ -7,7 +8,7 @@ import signal
 import sys
 
 import pytest
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from page_reader import LIMIT, Reader, check_requests, in_browser, table_with, tables
 
 from seal_hf import SealTrainer
@@ -68,9 +69,53 @@ def test_the_saved_decision_is_marked_and_the_command_repeats_the_run(finished):
     page, decoder = page_of(finished), read(finished, "config.json")["decisions"]["decoder"]
     marked = re.findall(r'<tr class="marked">\s*<td[^>]*>([^<]*)', page)
     keys = read(finished, "_report.json")["facts"]["figures"]
-    assert keys["names"][keys["chosen"]] == marked[0] and decoder in page
+    assert marked[0].startswith(f"{decoder}: ") and marked[1] == keys["names"][keys["chosen"]]
+    grid = {row["decision"].split(":")[0]: row for row in table_with(page, "decision")}
+    results = read(finished, "all_results.json")
+    assert all(value != "-" for row in grid.values() for value in row.values())
+    assert grid["threshold"]["micro F1"] == pytest.approx(results["test_f1_micro_tuned"], abs=1e-9)
+    assert grid["fixed"]["exact match"] == pytest.approx(results["test_exact_match"], abs=1e-9)
     assert f"{' '.join(SMALL)} --output_dir {finished}</pre>" in page
     assert "The run is complete: 4 steps." in page
+
+
+def test_three_cards_answer_first_and_the_title_names_data_and_model(finished):
+    page = page_of(finished)
+    sentences = read(finished, "config.json")["verdict"]["sentences"]
+    shown = [re.sub("<[^>]*>", "", card) for card in re.findall(r'<div class="card">(.*?)</div>', page, re.DOTALL)]
+    assert [card.split("<")[0] for card in re.findall(r"<h3>(.*)</h3>", page.replace("</h3>", "</h3>\n"))][:3] == [
+        "The score and the saved rule", "What the loss-net did", "What to try next"
+    ]  # fmt: skip
+    score = f"{read(finished, 'all_results.json')['test_f1_example_decided']:.4f}"
+    said = [str(escape(sentence.removeprefix("Next: ")[1:])).replace("`", "") for sentence in sentences]
+    assert score in shown[0] and all(sentence in "".join(shown) for sentence in said)
+    assert page.index('class="cards"') < page.index("<table") and "<h1>digits: " in page and " on MLP</h1>" in page
+
+
+def test_a_curve_that_never_changes_is_not_drawn():
+    log = [{"step": step, "learning_rate": 0.001, "task_loss": 1.0 / step} for step in range(1, 5)]
+    section = training_section(log, None)
+    assert [part.caption for part in section.parts if not isinstance(part, str)] and len(section.parts) == 3
+    assert section.parts[-1] == "Not drawn, as it never changed: learning rate, task-net: 0.001."
+
+
+def test_errors_can_be_filtered_and_saved_in_a_browser(tmp_path):
+    rows = [{"text": "a, b", "n": 1.0}, {"text": "=1+1", "n": -2.0}, {"text": 'c "d"', "n": 3.0}]
+    page = render(Page("errors", [Section("Errors", [Table(rows, saved_as="errors.csv")])]))
+    script = """
+      let saved;
+      const text = (link) => decodeURIComponent(link.href.split(",")[1]);
+      HTMLAnchorElement.prototype.click = function () { saved = this.download + text(this); };
+      const field = document.querySelector(".tools input");
+      const seen = () => [...document.querySelectorAll("tbody tr")].filter((row) => !row.hidden).length;
+      field.value = "C "; field.dispatchEvent(new Event("input")); const one = seen();
+      field.value = ""; field.dispatchEvent(new Event("input"));
+      document.querySelector(".tools button").click();
+      document.title = [one, seen(), saved.replace("\\ufeff", "|").replaceAll("\\r\\n", "/")].join(" ");
+    """
+    title = in_browser(page, script, tmp_path)
+    expected = '1 3 errors.csv|"text","n"/"a, b","1.0000"/"\'=1+1","-2.0000"/"c ""d""","3.0000"/'
+    assert html.unescape(title) == expected
 
 
 def test_the_page_requests_nothing_and_is_written_again_as_it_was(finished, capsys):

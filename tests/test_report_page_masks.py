@@ -185,5 +185,5 @@ def test_a_run_leaves_a_page(tmp_path, program):
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     (row,) = re.findall(r'<tr class="marked">(.*?)</tr>', page, flags=re.DOTALL)
     assert f"{metrics[f'test_{chosen}']:.4f}" in row
-    assert f"<title>{tmp_path.name}: {'ce' if program is segmentation else 'energy network'}</title>" in page
+    assert f"<title>{tmp_path.name}: {'ce on FCN' if program is segmentation else 'energy network'}" in page
     assert page.count("data:image/png") == 4 * 3

@@ -79,7 +79,12 @@ def test_the_figures_and_the_threshold(trainer, tmp_path):
     figures = [f"{figure}_{average}" for figure in ("f1", "precision", "recall") for average in AVERAGES]
     figures += ["jaccard", "exact_match", "hamming_loss"]
     figures += [f"{figure}_{of}" for figure in figures for of in ("tuned", "decided")]
-    figures += ["map", "map_macro", "f1_example_per_label", "f1_example_expected", "f1_example_calibrated"]
+    kinds = ("f1_example", "f1_micro", "f1_macro", "jaccard", "exact_match")
+    figures += [
+        "map",
+        "map_macro",
+        *(f"{kind}_{of}" for kind in kinds for of in ("per_label", "expected", "calibrated")),
+    ]
     assert set(metrics) == {f"{s}_{f}" for s in ("eval", "test") for f in figures} | {"threshold"}
     decisions = trainer.model.config.decisions
     assert decisions["threshold"] == metrics["threshold"] and decisions["decoder"] in decoders_of(decisions)

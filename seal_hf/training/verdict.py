@@ -16,6 +16,7 @@ from .hints import hint_after
 TUNED = "tuning.json"  # in the output folder of a run whose settings were searched
 VERDICT = "verdict"  # entry of the task-net's config
 MOST = 2  # things to try next
+NEXT = "Next: "  # the start of such a sentence
 LONGEST = 2000  # characters of a stored sentence that are shown
 TASK_LOSSES = {"cross_entropy": "cross-entropy"}  # task loss -> its words, if they are not its name
 
@@ -93,7 +94,7 @@ def verdict_of(trainer: Any, score: Score | None = None, hints: Iterable[str | N
             remedies.append(lessons.remedy(loss) if trainer.space.has_all_gold else of_rules)
     if not remedies and score is not None and not Path(trainer.args.output_dir, TUNED).is_file():
         remedies.append("--tune 12 searches better settings.")
-    return Verdict(taught, (*said, *(f"Next: {remedy}" for remedy in remedies[:MOST])))
+    return Verdict(taught, (*said, *(f"{NEXT}{remedy}" for remedy in remedies[:MOST])))
 
 
 def store_verdict(trainer: Any, verdict: Verdict | None = None) -> None:

@@ -38,6 +38,8 @@ def one_tab(view: View, decoder: gr.Dropdown, threshold: gr.Slider) -> None:
         with gr.Column(min_width=WIDTH):
             fields = view.inputs()
             button = gr.Button("Predict", variant="primary")
+            if view.examples:
+                gr.Examples([list(values) for values in view.examples], fields, label="Examples", cache_examples=False)
         with gr.Column(min_width=WIDTH):
             outputs = view.outputs()
 

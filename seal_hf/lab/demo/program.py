@@ -5,6 +5,7 @@ The page is on this machine alone unless --share is given. Nothing is sent anywh
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = demo_flags().parsed(argv)
     check_port(options.port)
     check_space(options.space, options.share)
+    print(printable(f"seal-hf demo: loading {options.model} ..."), file=sys.stderr, flush=True)
     with temporary_folder() as folder:
         page = page_of(view_of(argv))
         asked = {name: getattr(options, name) for name in ("share", "space", "port", "max_upload")}

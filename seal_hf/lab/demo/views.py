@@ -95,6 +95,11 @@ class View(ABC):
     def inputs(self) -> list[Component]:
         """Fields to type in, made within a page."""
 
+    @property
+    def examples(self) -> Sequence[Sequence[Any]]:
+        """Values of the fields that a click fills in. None are rows of the data: the page may be shown to others."""
+        return ()
+
     @abstractmethod
     def outputs(self) -> list[Component]:
         """Where the answer appears, made within a page."""

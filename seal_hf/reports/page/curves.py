@@ -109,12 +109,16 @@ def training_section(log: Sequence[Mapping[str, Any]], best_step: int | None, en
         energy_alone: True for an energy network on its own, which has no task loss.
     """
     parts: list[Any] = []
+    flat: list[str] = []
     for curves in (ALONE, *CURVES[1:]) if energy_alone else CURVES:
         found = {name: _points(log, key) for key, name in curves.series.items()}
         found = {name: xy for name, xy in found.items() if xy[0]}
         if not found or (curves.y_label == "score" and max(len(x) for x, _ in found.values()) < 2):
             continue
         values = [value for _, y in found.values() for value in y]
+        if all(len(y) > 1 and min(y) == max(y) for _, y in found.values()):
+            flat += [f"{curves.y_label}, {name}: {y[0]:.4g}" for name, (_, y) in found.items()]
+            continue
         logarithmic = curves.logarithmic and min(values) > 0 and max(values) > 10 * min(values)
         marked = {"kept": float(best_step)} if best_step and curves.y_label == "score" else None
         drawn = lines(found, "step", curves.y_label, marked=marked, logarithmic=logarithmic)
@@ -123,6 +127,8 @@ def training_section(log: Sequence[Mapping[str, Any]], best_step: int | None, en
         parts.insert(
             0, "No step was logged, so there are only the evaluations. --logging_steps 10 logs every 10 steps."
         )
+    if flat:
+        parts.append(f"Not drawn, as it never changed: {'; '.join(flat)}.")
     return Section("Training", parts)
 
 

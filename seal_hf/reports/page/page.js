@@ -17,3 +17,22 @@ document.querySelectorAll("table.sortable").forEach((table) => {
     });
   });
 });
+
+// A field shows the rows with its text; a button saves the rows that are shown, as csv. A cell that a spreadsheet would run begins with '.
+document.querySelectorAll(".tools").forEach((tools) => {
+  const [field, button] = [tools.querySelector("input"), tools.querySelector("button")];
+  const table = tools.parentElement.querySelector("table");
+  field.addEventListener("input", () => {
+    const wanted = field.value.toLowerCase();
+    for (const row of table.tBodies[0].rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  });
+  button.addEventListener("click", () => {
+    const text = (cell) => cell.textContent.trim().replace(/^(?=[=+\-@\t\r])(?!-?[\d.]+$)/, "'");
+    const rows = [...table.rows].filter((row) => !row.hidden);
+    const lines = rows.map((row) => [...row.cells].map((cell) => `"${text(cell).replaceAll('"', '""')}"`).join(","));
+    const link = document.createElement("a");
+    link.href = `data:text/csv;charset=utf-8,${encodeURIComponent("\ufeff" + lines.join("\r\n") + "\r\n")}`;
+    link.download = button.dataset.file;
+    link.click();
+  });
+});

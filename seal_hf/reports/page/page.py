@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ...utils.messages import printable
 
@@ -40,6 +41,7 @@ class Table:
         marked: numbers of rows that stand out.
         more: number of rows that are left out, for instance because they are too many.
         folded: True if the table is shown only when its caption is clicked.
+        saved_as: the name of the csv file that a button saves; beside it a field filters the rows. Empty for neither.
     """
 
     rows: Sequence[Mapping[str, Any]]
@@ -47,6 +49,7 @@ class Table:
     marked: Sequence[int] = ()
     more: int = 0
     folded: bool = False
+    saved_as: str = ""
     kind: str = field(default="table", init=False)
 
     def __post_init__(self) -> None:
@@ -84,17 +87,33 @@ class Plot:
 
 
 @dataclass
+class Card:
+    """A short answer. Cards that follow each other stand side by side.
+
+    Attributes:
+        title: the question.
+        sentences: the answer.
+        number: what stands out in it, such as a score; empty for nothing.
+    """
+
+    title: str
+    sentences: Sequence[str]
+    number: str = ""
+    kind: str = field(default="card", init=False)
+
+
+@dataclass
 class Section:
     """A part of the page.
 
     Attributes:
         title: its heading; also its entry in the list at the top.
-        parts: paragraphs (str, or [`Markup`] for HTML), tables and plots, in order. Plots that follow each other stand
-            side by side if the screen is wide enough.
+        parts: paragraphs (str, or [`Markup`] for HTML), tables, plots and cards, in order. Plots that follow each other
+            stand side by side if the screen is wide enough, and so do cards.
     """
 
     title: str
-    parts: list[str | Table | Plot] = field(default_factory=list)
+    parts: list[str | Table | Plot | Card] = field(default_factory=list)
 
     @property
     def anchor(self) -> str:
@@ -103,11 +122,11 @@ class Section:
 
     @property
     def groups(self) -> list[tuple[str, list[Any]]]:
-        """Kind of part (`text`, `table`, `plots`) -> parts that follow each other."""
+        """Kind of part (`text`, `table`, `plots`, `cards`) -> parts that follow each other."""
         found: list[tuple[str, list[Any]]] = []
         for part in self.parts:
-            kind = "text" if isinstance(part, str) else {"table": "table", "plot": "plots"}[part.kind]
-            if kind == "plots" and found and found[-1][0] == kind:
+            kind = "text" if isinstance(part, str) else {"plot": "plots", "card": "cards"}.get(part.kind, part.kind)
+            if kind in ("plots", "cards") and found and found[-1][0] == kind:
                 found[-1][1].append(part)
             else:
                 found.append((kind, [part]))
@@ -146,7 +165,7 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": cell, "sort_key": sort_key}
+    environment.filters |= {"cell": cell, "sort_key": sort_key, "said": said}
     environment.tests["is_number"] = is_number
     environment.globals["inline"] = lambda name: Markup((FOLDER / name).read_text(encoding="utf-8"))
     return environment.get_template("page.html")
@@ -165,6 +184,11 @@ def cell(value: Any) -> str | Markup:
     if isinstance(value, float):
         return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.4g}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def said(sentence: str) -> Markup:
+    """A sentence in which names in backticks and flags are code."""
+    return Markup(re.sub(r"`([^`]+)`|(?<![\w-])(--\w+)", r"<code>\1\2</code>", str(escape(sentence))))
 
 
 def sort_key(value: Any) -> str:

@@ -142,7 +142,7 @@ def points(
         logarithmic_x: True for a logarithmic x.
         counts: True if x and y count the same things: equal axes from 0, logarithmic from 10 on if a count is above
             1,000, and a dotted diagonal.
-        names: number of a point -> the name that stands beside it.
+        names: number of a point -> the name that stands beside it, unless it would stand on an earlier one.
     """
 
     def draw(axes: Any) -> None:
@@ -160,7 +160,12 @@ def points(
                 _plain_numbers(axes.yaxis)
             axes.plot([0, largest], [0, largest], color=INK, linewidth=1, linestyle=":")
         axes.margins(x=0.12 if names else None)
+        placed: list[tuple[float, float, int]] = []
         for number, name in (names or {}).items():
+            right, up = axes.transData.transform((x[number], y[number])).tolist()
+            if any(abs(up - v) < 11 and abs(right - u) < 5 * max(len(name), size) for u, v, size in placed):
+                continue  # it would stand on another name
+            placed.append((right, up, len(name)))
             axes.annotate(name, (x[number], y[number]), (4, 3), textcoords="offset points", fontsize=7)
         axes.set(xlabel=x_label, ylabel=y_label)
 

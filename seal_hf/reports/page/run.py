@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ from markupsafe import Markup
 from ...core.task import Registry
 from ...saving.checkpoints import last_complete_checkpoint, step_of
 from ...saving.run_record import read_record
-from ...training.verdict import Verdict, called_by
+from ...training.verdict import NEXT, Verdict, called_by
 from ...utils.files import json_object, whole_file
 from ..common import PAGE, REPORT, figure_rows, results_of
 from .curves import training_section
-from .page import Page, Section, Table, render
+from .page import SHOWN, Card, Page, Section, Table, render
 from .tuning import tuning_parts
 
 # Key of `facts` in _report.json -> (those facts, the folder) -> sections.
@@ -69,8 +70,32 @@ def _page_of(report: Mapping[str, Any], folder: Path, beside: Path | None) -> Pa
         sections += make(facts[name], folder) if name in facts else []
     called = called_by(loss, verdict is None or verdict.taught)
     title = f"{report.get('dataset') or folder.resolve().name}: {called or 'energy network'}"
-    sections.insert(0, Section("Verdict", list(verdict.sentences if verdict is not None else ())))
+    if model := _model_of(report.get("settings") or {}):
+        title += f" on {model}"
+    sections.insert(0, Section("Verdict", [] if verdict is None else cards(verdict.sentences)))
     return Page(title, sections, ended(report), "Written by seal_hf from the JSON files beside it.")
+
+
+def _model_of(settings: Mapping[str, Any]) -> str:
+    """The pretrained model of a run, or the kind of its own net; empty if unknown."""
+    named = settings.get("model_name_or_path")
+    if isinstance(named, str):
+        return Path(named).name
+    return str(settings.get("model") or "").partition(",")[0].partition("For")[0]
+
+
+def cards(sentences: Sequence[str]) -> list[Any]:
+    """The verdict on three cards: the score, what the loss-net did, and what to try next."""
+    following = [said.removeprefix(NEXT) for said in sentences if said.startswith(NEXT)]
+    others = [said for said in sentences if not said.startswith(NEXT)]
+    score = next((said for said in others if re.search(r": \d\.\d{4} on ", said)), None)
+    number = "" if score is None else re.search(r": (\d\.\d{4}) on ", score)[1]  # type: ignore[index]
+    found = [
+        Card("The score and the saved rule", [] if score is None else [score], number),
+        Card("What the loss-net did", [said for said in others if said != score]),
+        Card("What to try next", [said[:1].upper() + said[1:] for said in following]),
+    ]
+    return [card for card in found if card.sentences]
 
 
 def read_report(folder: Path) -> dict[str, Any]:
@@ -134,14 +159,41 @@ def figures_section(figures: Mapping[str, Any] | None, folder: Path, beside: Pat
     """
     if figures is None:
         return Section("Figures")
-    rows = figure_rows(results_of(folder), figures["names"])
+    results = results_of(folder)
+    rows = figure_rows(results, figures["names"])
     chosen = figures["names"].get(figures["chosen"])
     marked = [number for number, row in enumerate(rows) if row["figure"] == chosen]
     caption = "The marked row is the decision that is saved with the model. " if marked else ""
     caption += "Validation rows have fitted and chosen, so their column flatters."
     if beside is not None:
         caption += _add_beside(rows, figures["names"], folder, beside)
+    elif grid := _grid(figures.get("grid") or {}, results):
+        return Section("Figures", [grid, Table(rows, f"All figures. {caption}", marked, folded=True)])
     return Section("Figures", [Table(rows, caption, marked)])
+
+
+def _grid(wanted: Mapping[str, Any], results: Mapping[str, float]) -> Table | None:
+    """A row for each decision and a column for each kind of figure, on test rows if they have labels; None without.
+
+    Args:
+        wanted: `decisions`, name -> end of the figures' keys; `kinds`, name -> their start; `chosen`, the end of the
+            saved decision's keys.
+    """
+    split = next((s for s in ("test", "eval") for key in results if key.startswith(f"{s}_")), None)
+    if split is None or not wanted:
+        return None
+    rows: list[dict[str, Any]] = []
+    marked: list[int] = []
+    for name, end in wanted["decisions"].items():
+        row = {kind: results.get(f"{split}_{start}{end}") for kind, start in wanted["kinds"].items()}
+        known = any(value is not None for value in row.values())
+        if end == wanted["chosen"]:
+            marked.append(len(rows))
+        elif not known or any(row.items() <= other.items() for other in rows):  # the same sets under another name
+            continue
+        rows.append({"decision": name, **row})
+    caption = f"Figures of {SHOWN.get(split, split)} rows under each decision. The marked one is saved with the model."
+    return Table(rows, caption, marked)
 
 
 def _add_beside(rows: list[dict[str, Any]], names: Mapping[str, str], folder: Path, beside: Path) -> str:

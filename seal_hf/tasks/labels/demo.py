@@ -20,6 +20,11 @@ from .files import LabelOutput
 if TYPE_CHECKING:
     from gradio.components import Component
 
+EXAMPLES = (  # texts, and a second one for models of pairs
+    ("The parcel came two days late and the box was torn, but the lamp works.", "The lamp is broken."),
+    ("What a match! I cannot stop smiling.", "The speaker is happy."),
+    ("Prices of crude oil fell after the harvest of wheat was better than expected.", "Oil became dearer."),
+)
 MOST_BARS = 12  # labels that are not decided need not all be shown
 CAPTION = (
     "The decided set and the likeliest others. Energies are those of the loss-net, lower is better; probabilities are "
@@ -84,6 +89,13 @@ class LabelView(View):
         names = ["First text", "Second text"] if "pairs" in trained else ["Text"]
         lines = 3 if len(names) > 1 else 5
         return [gr.Textbox(label=name, lines=lines, placeholder="Type or paste a text") for name in names]
+
+    @property
+    def examples(self) -> Sequence[Sequence[str]]:
+        if self.several or self.of_features:
+            return ()
+        pairs = "pairs" in (self.kind.config.get("inputs") or {})
+        return [texts if pairs else texts[:1] for texts in EXAMPLES]
 
     def outputs(self) -> list[Component]:
         import gradio as gr

@@ -171,7 +171,7 @@ def errors_section(errors: Mapping[str, Any], split: str) -> Section:
         )
     if sources:
         caption += f" The rows are those of {sources}."
-    return Section("Errors", [Table(rows, caption)])
+    return Section("Errors", [Table(rows, caption, saved_as="errors.csv")])
 
 
 def _place(value: Any) -> Any:
@@ -189,6 +189,7 @@ def _names(error: Mapping[str, Any], which: str) -> Markup:
 
 
 MOST_PAIRS = 30  # in the table
+MOST_NAMES = 6  # points with a name in a plot
 MOST_POINTS = 2000  # in the plot of pairs
 FEW_ENTRIES = 20  # a bin with fewer is not drawn
 
@@ -362,7 +363,12 @@ def labels_section(by_label: Mapping[str, Any], pairs: Mapping[str, Any], split:
     parts: list[Any] = []
     if seen:
         x, y = ([row[name] for row in seen] for name in ("rows", "F1"))
-        parts.append(Plot(points(x, y, "rows that have the label", "F1", logarithmic_x=max(x) > 10 * min(x)), caption))
+        costly = sorted(range(len(seen)), key=lambda i: -x[i] * (1 - y[i]))[
+            :MOST_NAMES
+        ]  # most rows without a right label
+        names = {i: _short(seen[i]["label"]) for i in costly}
+        drawn = points(x, y, "rows that have the label", "F1", logarithmic_x=max(x) > 10 * min(x), names=names)
+        parts.append(Plot(drawn, f"{caption} Named are those that cost most.", None))
     if pairs["pairs"]:
         parts.append(_pairs_plot(pairs, split))
     if rows:
@@ -380,6 +386,11 @@ def labels_section(by_label: Mapping[str, Any], pairs: Mapping[str, Any], split:
     return Section("Labels", parts)
 
 
+def _short(name: str) -> str:
+    """A label's name in a plot."""
+    return name if len(name) <= 24 else f"{name[:23]}…"
+
+
 def _pairs_plot(pairs: Mapping[str, Any], split: str) -> Plot:
     """How often two labels are decided together, against how often they are gold together."""
     among = f" among the {pairs['labels']:,} most frequent of {pairs['of']:,} labels" * (pairs["labels"] < pairs["of"])
@@ -392,6 +403,9 @@ def _pairs_plot(pairs: Mapping[str, Any], split: str) -> Plot:
     if pairs["distinct"] > len(pairs["points"]):
         caption += f" The {len(pairs['points']):,} points with the largest counts are drawn."
     x, y = zip(*pairs["points"], strict=True)
-    drawn = points(x, y, "rows, gold", "rows, decided", counts=True)
+    places = {pair: i for i, pair in enumerate(zip(x, y, strict=True))}
+    named = [(places.get((one["gold"], one["decided"])), one["labels"]) for one in pairs["most"][:MOST_NAMES]]
+    names = {i: " & ".join(map(_short, labels)) for i, labels in named if i is not None}
+    drawn = points(x, y, "rows, gold", "rows, decided", counts=True, names=names)
     rows = [{"gold": gold, "decided": decided} for gold, decided in pairs["points"]]
     return Plot(drawn, caption, Table(rows, "Pairs with equal counts are one point."))

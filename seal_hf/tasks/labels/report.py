@@ -173,6 +173,19 @@ FIGURES = {
     "map": "mean average precision over examples",
     "map_macro": "mean average precision over labels",
 }
+# The grid of figures on the page of a run: its columns, and its rows by the ends of their keys.
+GRID_KINDS = {
+    "example F1": "f1_example",
+    "micro F1": "f1_micro",
+    "macro F1": "f1_macro",
+    "Jaccard": "jaccard",
+    "exact match": "exact_match",
+}
+GRID_DECISIONS = {
+    f"{name}: {FIGURES[key].removeprefix('example F1 ')}": key.removeprefix("f1_example")
+    for name, key in DECODER_FIGURES.items()
+}
+GRID_DECISIONS |= {f"logistic regression {words}": f"_linear_{on}" for on, words in LINEAR.items()}
 NOT_WRITTEN = (
     f"_predictions.jsonl and {LABEL_REPORT} are not written: the probabilities of all rows are too many to keep. "
     "seal-hf predict writes predictions of any number of rows."
@@ -229,6 +242,9 @@ def score_decoders(
         figures |= counts.hierarchical(FIXED)
         for ending, name in {"_tuned": THRESHOLD, **({"_decided": fitted.decoder} if decisions else {})}.items():
             figures |= {f"{key}{ending}": value for key, value in counts.figures(name, empty_score).items()}
+        for name in counts.sets if decisions else ():  # for the grid of the page
+            ending, of_name = DECODER_FIGURES[name].removeprefix("f1_example"), counts.figures(name, empty_score)
+            figures |= {f"{key}{ending}": of_name[key] for key in GRID_KINDS.values()}
         figures |= {key: float(values.mean()) for key, values in per_example.items()}
         metrics.update({f"{split}_{key}": value for key, value in figures.items()})
     metrics["threshold"] = fitted.threshold
@@ -348,7 +364,9 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
         found.metrics.update(figures_of(trainer, baseline, known))
     metrics, (probabilities, labels) = found.metrics, found.predicted.get("test", (None, None))
     decisions = LabelDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
-    trainer.report_facts = {"figures": {"names": FIGURES, "chosen": DECODER_FIGURES[decisions.decoder]}}
+    chosen = DECODER_FIGURES[decisions.decoder]
+    grid = {"kinds": GRID_KINDS, "decisions": GRID_DECISIONS, "chosen": chosen.removeprefix("f1_example")}
+    trainer.report_facts = {"figures": {"names": FIGURES, "chosen": chosen, "grid": grid}}
 
     @cache
     def decided_of(split: str) -> np.ndarray:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from gradio.components import Component
 
 GOLDEN_ANGLE = 137.5  # degrees between the hues of neighbouring labels
+EXAMPLES = (
+    "Ada Lovelace worked with Charles Babbage in London .",
+    "The band of Maria Santos plays at the Harbour Festival in Porto on Friday .",
+)
 MOST_BARS = 30
 MOST_CHANGES = 4  # words that the name of an alternative lists
 CAPTION = (
@@ -80,6 +84,11 @@ class TagView(View):
 
         words = sentence_of_text(text or "", "", {}).words
         return gr.Dropdown([(f"{word} ({i + 1})", i) for i, word in enumerate(words)], value=None)
+
+    @property
+    def examples(self) -> Sequence[Sequence[str]]:
+        plain = not self.kind.needs.predicate and not self.kind.needs.features  # these depend on the words
+        return [[sentence] for sentence in EXAMPLES] if plain else ()
 
     def outputs(self) -> list[Component]:
         import gradio as gr
