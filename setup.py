@@ -47,6 +47,7 @@ EXTRAS_REQUIRE = {
         "gradio>=6.17",  # the page of seal-hf demo; older ones were not tried
         "starlette>=1.3.1",  # gradio's own: an error of its form parser ends an upload; it has limits (CVE-2026-54283)
     ],
+    "coco": ["pycocotools>=2.0.10"],  # polygons of COCO's annotations, drawn as COCO does
     "vision": ["pillow>=12.2"],  # image files, image processors; safe with PSD and FITS files (CVE-2026-25990, -40192)
     "docs": [
         "sphinx>=9.0",  # the documentation; older ones were not tried

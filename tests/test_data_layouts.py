@@ -17,6 +17,8 @@ from seal_hf.data.arff_rows import FeatureTable
 from seal_hf.data.image_files import pixels
 from seal_hf.data.label_cells import gold_labels
 from seal_hf.data.label_rows import TextReader
+from seal_hf.data.mask_values import MaskValues
+from seal_hf.data.pictures import pictures_of
 from seal_hf.data.raw_text import split_words
 from seal_hf.data.sentences import Needs, SentenceFile
 from seal_hf.data.table_sources import open_table
@@ -288,13 +290,126 @@ def test_masks_of_other_layouts(tmp_path, layout):
             assert np.array_equal(mask, expected)
 
 
+@pytest.mark.parametrize(("factor", "bits"), [(2, 8), (128, 8), (255, 8), (300, 16), (65535, 16)])
+def test_masks_of_0_and_another_value_have_two_classes(tmp_path, factor, bits):
+    """Oracle: the same masks of 0 and 1."""
+    Image = pytest.importorskip("PIL.Image", reason="image files need pillow")
+    for name, by in (("plain", 1), ("other", factor)):
+        for folder in ("images", "masks"):
+            (tmp_path / name / folder).mkdir(parents=True)
+        for number in range(12):
+            drawn = np.zeros((6, 5), np.uint16 if by > 255 else np.uint8)
+            drawn[number % 4 : 5, 1:3] = by
+            Image.fromarray(drawn).save(tmp_path / name / "masks" / f"{number}.png")
+            Image.fromarray(np.full((6, 5, 3), number, np.uint8)).save(tmp_path / name / "images" / f"{number}.png")
+    plain, other = (load_masks(str(tmp_path / name)) for name in ("plain", "other"))
+    assert other.label_names == plain.label_names and np.array_equal(other.train.masks, plain.train.masks)
+    assert other.train.inputs == {"foreground": factor}
+    assert f"masks hold only 0 and {factor}: {factor} is read as foreground." in other.notes
+    values = MaskValues.of_inputs(other.train.inputs)
+    for one, two in zip(
+        pictures_of(tmp_path / "other", True, values), pictures_of(tmp_path / "plain", True), strict=True
+    ):
+        assert np.array_equal(one.mask, two.mask)
+    drawn[0, 0] = 7
+    Image.fromarray(drawn).save(tmp_path / "other" / "masks" / "3.png")
+    with pytest.raises(DataError, match="may be no class|are not class ids|other masks hold 0 and|hold 0, 7 and 255"):
+        load_masks(str(tmp_path / "other"))
+
+
+def write_coco(folder, split="", compressed=False):
+    """Images of 6 x 5 pixels, of which each has a rectangle and, above it, a smaller one; as runs, and the masks."""
+    Image = pytest.importorskip("PIL.Image", reason="image files need pillow")
+    images, annotations, masks = [], [], []
+    (folder / (split or "images")).mkdir(parents=True)
+    for number in range(12):
+        Image.fromarray(np.full((6, 5, 3), number, np.uint8)).save(folder / (split or "images") / f"{number}.png")
+        images.append({"id": number, "file_name": f"{number}.png", "height": 6, "width": 5})
+        masks.append(np.zeros((6, 5), np.uint8))
+        for kind, place in ((7, np.s_[1:5, 1:4]), (3, np.s_[2 : 3 + number % 3, 2:3])):
+            area = np.zeros((6, 5), bool)
+            area[place] = True
+            masks[-1][area] = {3: 1, 7: 2}[kind]
+            flat = area.T.ravel()
+            runs = np.diff([0, *np.flatnonzero(np.diff(flat)) + 1, 30]).tolist()
+            if compressed:  # differences to the one before the last, six bits below 48
+                steps = [run - runs[i - 2] if i > 2 else run for i, run in enumerate(runs)]
+                runs = "".join(
+                    chr(48 + (step & 31))
+                    if -16 <= step < 16
+                    else chr(48 + (step & 31 | 32)) + chr(48 + (step >> 5 & 31))
+                    for step in steps
+                )
+            segmentation = {"size": [6, 5], "counts": runs}
+            annotations.append({"image_id": number, "category_id": kind, "segmentation": segmentation, "id": number})
+    annotations.append({"image_id": 0, "category_id": 3, "bbox": [0, 0, 1, 1]})
+    categories = [{"id": 7, "name": "road"}, {"id": 3, "name": "car"}, {"id": 0, "name": "_background_"}]
+    content = {"images": images, "annotations": annotations, "categories": categories}
+    return content, np.stack(masks)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_coco_is_read_by_runs(tmp_path, compressed):
+    content, masks = write_coco(tmp_path, compressed=compressed)
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "instances.json").write_text(json.dumps(content))
+    data = load_masks(str(tmp_path))
+    assert data.label_names == ["background", "car", "road"]
+    assert "instances.json: 1 annotations without a mask left out." in data.notes
+    for rows in (data.train, data.validation, data.test):
+        assert all(np.array_equal(m, masks[i[0, 0, 0]]) for i, m in zip(rows.images, rows.masks, strict=True))
+    names = ["road", "background", "car"]
+    found = pictures_of(tmp_path / "annotations" / "instances.json", True, num_classes=3, class_names=names)
+    for picture, mask in zip(found, masks, strict=True):
+        assert np.array_equal(picture.mask, np.array([1, 2, 0])[mask])  # by name
+    with pytest.raises(DataError, match="the data have the class 'car', but the model has background, cat, road"):
+        pictures_of(tmp_path, True, num_classes=3, class_names=["background", "cat", "road"])
+
+
+def test_polygons_of_coco_are_drawn(tmp_path):
+    pytest.importorskip("pycocotools")
+    for split, folder in (("train", "train2017"), ("val", "val2017")):
+        content, masks = write_coco(tmp_path, folder)
+        content["annotations"] = [
+            {"image_id": i, "category_id": 3, "segmentation": [[1, 1, 4, 1, 4, 5, 1, 5]]} for i in range(12)
+        ]
+        (tmp_path / "annotations").mkdir(exist_ok=True)
+        (tmp_path / "annotations" / f"instances_{split}2017.json").write_text(json.dumps(content))
+    data = load_masks(str(tmp_path))
+    expected = np.zeros((6, 5), np.uint8)
+    expected[1:5, 1:4] = 1
+    assert (len(data.train), len(data.validation)) == (12, 12) and (data.train.masks == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"segmentation": {"size": [6, 5], "counts": [5, 100]}},
+            "2.png: a segmentation is not readable: its runs have",
+        ),
+        (
+            {"segmentation": {"size": [5, 6], "counts": [30]}},
+            r"its size is \[5, 6\], but that of the image is \[6, 5\]",
+        ),
+        ({"segmentation": {"size": [6, 5], "counts": "~~~"}}, "2.png: a segmentation is not readable"),
+        ({"segmentation": [[1, 2]]}, "a polygon of fewer than three points"),
+        ({"segmentation": 5}, "2.png: a segmentation is not readable"),
+        ({"category_id": 99}, "the category 99 is not among the categories"),
+    ],
+)
+def test_wrong_annotations_of_coco_are_named(tmp_path, change, message):
+    content, _ = write_coco(tmp_path)
+    content["annotations"][4] |= change
+    (tmp_path / "coco.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match=message):
+        load_masks(str(tmp_path / "coco.json"))
+
+
 def test_masks_that_are_not_read_are_refused_with_the_way_out(tmp_path):
-    write_masks(tmp_path / "a" / "images", tmp_path / "a" / "masks", range(12), factor=128)
-    with pytest.raises(DataError, match="the masks hold only 0 and 128. If that is the object, write it as 1 or 255"):
-        load_masks(str(tmp_path / "a"))
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "annotations.json").write_text("{}")
-    with pytest.raises(DataError, match="COCO's polygons, as annotations.json may have, are not read"):
+    with pytest.raises(DataError, match="found annotations.json; expected .* or COCO's annotations in a .json"):
         load_masks(str(tmp_path / "b"))
     Image = pytest.importorskip("PIL.Image")
     pages = [Image.fromarray(np.full((6, 5, 3), i, np.uint8)) for i in range(2)]

@@ -157,15 +157,21 @@ IMAGES, MASKS = pictures(8)
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        (change(masks=MASKS * np.uint8(3)), "horses32_train.npz, row 0: the mask holds the value 3, .*Threshold"),
+        (
+            change(masks=MASKS * np.uint8(3) + MASKS.T.reshape(MASKS.shape)),
+            "npz, row 0: the mask holds the value [34], .*Thr",
+        ),
         (change(masks=np.where(MASKS == 1, 0.5, 0)), r"row 0: .* such as 0.5"),
         (change(masks=MASKS[:, :5]), r"row 0: the image is 6 x 5 pixels and its mask 5 x 5"),
         (change(masks=MASKS[:7]), "8 images, but 7 masks"),
-        (change(images=np.array(3), masks=np.array(1)), r"images of shape \(\) and masks of shape \(\); expected"),
+        (
+            change(images=np.array(3), masks=np.array(1)),
+            "'images' is not readable as an array of rows: it holds a single value",
+        ),
         (change(images=IMAGES / 255), r"type float64; expected uint8 \(H, W, 3\)"),
         (change(images=IMAGES.reshape(8, -1)), r"row 0: the image has shape \(90,\)"),
         (change(masks=np.stack([MASKS, 1 - MASKS], 3)), "different channels"),
-        (change(masks=MASKS.astype(object)), "horses32_train.npz: not readable as arrays: it holds Python objects"),
+        (change(masks=MASKS.astype(object)), "train.npz: 'masks' is not readable .*: it holds objects. Save it"),
     ],
 )
 def test_wrong_arrays_are_refused_with_their_file_and_row(tmp_path, arrays, message):
@@ -185,10 +191,10 @@ def test_files_that_say_no_split_or_one_twice_are_refused(tmp_path):
 
 def test_missing_arrays_and_broken_files_are_refused(tmp_path):
     np.savez(tmp_path / "train.npz", image=IMAGES, masks=MASKS)
-    with pytest.raises(DataError, match="train.npz: arrays image, masks; expected images"):
+    with pytest.raises(DataError, match="train.npz: arrays image, masks; expected one called 'images'"):
         load_masks(str(tmp_path))
     (tmp_path / "train.npz").write_bytes(b"no archive")
-    with pytest.raises(DataError, match="train.npz: not readable"):
+    with pytest.raises(DataError, match="train.npz: 'images' is not readable"):
         load_masks(str(tmp_path))
 
 

@@ -13,7 +13,7 @@ from ..core.masks import IGNORE
 from ..utils.messages import few
 from .common import DataError, Origins
 from .image_files import as_rgb, resized, size_of
-from .mask_values import MAP, TEXT, MaskValues, Seen
+from .mask_values import MAP, TEXT, MaskValues, Seen, large_object
 
 
 @dataclass
@@ -83,7 +83,10 @@ class MaskReader:
         masks: list[np.ndarray] = []
         for i, (image, mask) in enumerate(pairs):
             drawn, where = map(str, files[i]) if files else [f"{source}, row {i}"] * 2
-            image, mask = self.image(np.asarray(image), drawn), self.values.read(np.asarray(mask), where)
+            image, mask = self.image(np.asarray(image), drawn), np.asarray(mask)
+            if self.values.marks_objects and self.values.foreground is None and (value := large_object(mask)):
+                self.values = replace(self.values, foreground=value)  # as in masks of 16 bits
+            mask = self.values.read(mask, where)
             if image.shape[:2] != mask.shape:
                 raise DataError(
                     f"{where}: the image is {size_of(image)} pixels and its mask {size_of(mask)}; both must have the "
@@ -129,6 +132,8 @@ class MaskReader:
         if len(set(shapes.values())) > 1:
             raise DataError(f"{source}: the splits have images of different sizes, {shapes}. Give `image_size`.")
         names = find_names()
+        if names is None or len(names) == 2:
+            self._take_object(splits)
         if names is None:
             names = self.seen.numbered()
             if len(names) > 2:
@@ -149,6 +154,27 @@ class MaskReader:
             )
         return names
 
+    def _take_object(self, splits: dict[str, SegmentationSplit]) -> None:
+        """Read masks of 0 and one other value as two classes, in place."""
+        held, value = np.flatnonzero(self.seen.pixels).tolist(), self.values.foreground
+        if self.values.reduce_labels:
+            return
+        if value is None and self.seen.largest > 1 and {*held} - {IGNORE} == {0, self.seen.largest}:
+            if IGNORE in held and self.values.ignore_index is None:
+                return  # one of both may be the object
+            value = self.seen.largest
+            self.values = replace(self.values, foreground=value)
+            for rows in splits.values():
+                rows.masks[rows.masks == value] = 1
+            self.seen.pixels[1], self.seen.pixels[value] = self.seen.pixels[value], 0
+        if value is not None and value > IGNORE and (others := {*np.flatnonzero(self.seen.pixels).tolist()} - {0, 1}):
+            raise DataError(
+                f"{self.seen.first[min(others)]}: the mask holds {min(others)}, but other masks hold 0 and {value} "
+                "alone. Write classes as ids from 0 on."
+            )
+        if value is not None:
+            self.notes.append(f"masks hold only 0 and {value}: {value} is read as foreground.")
+
     def _count_classes(self, splits: dict[str, SegmentationSplit], names: Sequence[str]) -> None:
         """Note ignored pixels, and classes that the training rows lack."""
         if self.seen.pixels[IGNORE]:
@@ -161,8 +187,9 @@ class MaskReader:
 
     def _settle_binary(self, masks: list[np.ndarray], total: int) -> None:
         """Settle the meaning of 255 in masks of two classes, and note it."""
-        marked = self.values.marks_objects and self.seen.pixels[IGNORE] and not self.seen.pixels[1]
-        if self.values.marks_objects and self.seen.pixels[IGNORE]:
+        may = self.values.marks_objects and self.values.foreground is None and self.seen.pixels[IGNORE]
+        marked = may and not self.seen.pixels[1]
+        if may:
             self.values = replace(self.values, foreground=IGNORE if marked else 1)
         if marked:
             for part in masks:

@@ -30,8 +30,8 @@ class MaskValues:
             object by 255.
         reduce_labels: 0 does not count, and every other value v is the class v - 1, as `do_reduce_labels` of image
             processors.
-        foreground: of two classes, 1 if 255 did not count in the training masks, 255 if it was the object; None if they
-            held no 255.
+        foreground: of two classes, 1 if 255 did not count in the training masks, 255 if it was the object, and another
+            value if they held 0 and this one alone; None if they held 0 and 1 alone.
     """
 
     ignore_index: int | None = None
@@ -47,10 +47,10 @@ class MaskValues:
         """
         ignored, reduced = inputs.get("ignore_index"), inputs.get("reduce_labels", False)
         foreground = inputs.get("foreground")
-        if not isinstance(ignored, int | None) or not isinstance(reduced, bool) or foreground not in (None, 1, IGNORE):
+        if not isinstance(ignored, int | None) or not isinstance(reduced, bool) or not _is_foreground(foreground):
             raise ValueError(
                 f"`config.inputs` has ignore_index {ignored!r}, reduce_labels {reduced!r} and foreground "
-                f"{foreground!r}; expected a whole number, true or false, and 1 or {IGNORE}."
+                f"{foreground!r}; expected a whole number, true or false, and a whole number from 1 on."
             )
         return cls(ignored, reduced, foreground)
 
@@ -81,13 +81,11 @@ class MaskValues:
                 f"{where}: the mask has shape {mask.shape} with different channels; expected one channel (H, W) of "
                 "class ids. Turn colours into ids, in an index or palette PNG."
             )
+        if self.foreground not in (None, 1, IGNORE):
+            mask = np.where(mask == self.foreground, 1, mask)
         counts = ~np.isin(mask, (IGNORE,) if self.ignore_index is None else (IGNORE, self.ignore_index))
         known = mask[counts]
         wrong = known[(known < 0) | (known > IGNORE) | (known != np.floor(known))]
-        if wrong.size and wrong.flat[0] > IGNORE and set(np.unique(known).tolist()) == {0, wrong.flat[0]}:
-            raise DataError(
-                f"{where}: the mask holds only 0 and {wrong.flat[0]}. If that is the object, write it as 1 or {IGNORE}."
-            )
         if wrong.size:
             raise DataError(
                 f"{where}: {wrong.size} of {mask.size} values of the mask, such as {wrong.flat[0]}, are not class ids: "
@@ -98,6 +96,18 @@ class MaskValues:
             counts &= mask != 0
         ids = np.where(counts, mask, 0).astype(np.uint8) - np.uint8(self.reduce_labels)
         return np.where(counts, ids, np.uint8(IGNORE))
+
+
+def _is_foreground(value: Any) -> bool:
+    return value is None or (type(value) is int and value >= 1)
+
+
+def large_object(mask: np.ndarray) -> int | None:
+    """The value above 255 that a mask of 0 and one such value holds; None for other masks."""
+    if mask.dtype.kind not in "iu" or not mask.size or mask.max() <= IGNORE:
+        return None
+    others = np.unique(mask[mask != 0])
+    return int(others[0]) if len(others) == 1 else None
 
 
 class Seen:
@@ -144,9 +154,8 @@ class Seen:
             found = f"but no mask holds {missing[0]}" if missing else f"and there are {self.largest + 1} values in all"
             if missing == [*range(1, self.largest)] and self.pixels[0]:
                 raise DataError(
-                    f"{self.first[self.largest]}: the masks hold only 0 and {self.largest}. If that is the object, "
-                    "write "
-                    f"it as 1 or {IGNORE}."
+                    f"{self.first[self.largest]}: the masks hold 0, {self.largest} and 255. Write the object as 1, the "
+                    "background as 0 and pixels that do not count as 255."
                 )
             from_1 = " If ids begin at 1, give `reduce_labels` (--reduce_labels true)." if missing == [0] else ""
             raise DataError(

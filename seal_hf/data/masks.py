@@ -10,23 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..utils.files import visible
 from ..utils.messages import did_you_mean
 from .common import DataError, Origins, check_splits, find_data, id_column
 from .digit_masks import DIGITS, draw_digit_masks
 from .hygiene import keys_of, repeat_notes
-from .image_files import image_folders, mask_values, paired_files, pixels
+from .image_files import mask_values, pixels
 from .image_tables import check_files
 from .mask_reader import MaskReader, SegmentationSplit
 from .mask_values import BINARY, MaskValues, find_names, given_names, names_on_hub
-from .stored_arrays import reason
+from .pictures import pictures_by_split
 from .stratified import complete_splits
-from .table_sources import Tables, is_stored, split_of, tables_of
+from .table_sources import Tables, is_stored, tables_of
 from .unlabelled import check_numbers, limit_validation, parted, pictures_without_masks
 
 EMBEDDED = {"digits": list(BINARY), "digit_classes": ["background", *DIGITS]}  # name -> names of its classes
@@ -90,10 +88,10 @@ def load_masks(
     Args:
         dataset: `digits` (default), drawn from scikit-learn's, with one class of objects; `digit_classes`, with ten; a
             folder of `.npz` files, one per split, each with arrays `images` (N, H, W, 3) and `masks` (N, H, W); one
-            such file; a folder with `images` and `masks`, files of equal stems, or with these below `train`,
-            `validation` and `test`; the name of a folder below `data_dir`; or data with a column of images and one of
-            masks: parquet, a folder of `save_to_disk`, `owner/name` on the Hub, a `datasets.Dataset` or `DatasetDict`,
-            a pandas frame, a mapping of split names to these.
+            such file; COCO's annotations, a `.json` or a folder with them; a folder with `images` and `masks`, files of
+            equal stems, or with these below `train`, `validation` and `test`; the name of a folder below `data_dir`; or
+            data with a column of images and one of masks: parquet, a folder of `save_to_disk`, `owner/name` on
+            the Hub, a `datasets.Dataset` or `DatasetDict`, a pandas frame, a mapping of split names to these.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
         image_size: resize to this side in pixels, images bilinearly, masks to the nearest pixel; needed if image sizes
             differ.
@@ -154,7 +152,7 @@ def _read(
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
     name = "digits" if dataset is None else dataset
     embedded = isinstance(name, str) and name in EMBEDDED
-    path = find_data(dataset, data_dir, (".npz", ".parquet"), list(EMBEDDED))
+    path = find_data(dataset, data_dir, (".npz", ".parquet", ".json"), list(EMBEDDED))
     if embedded or (path is not None and not is_stored(path)):
         for option, column in zip(("image_column", "mask_column"), columns, strict=True):
             if column is not None:
@@ -164,8 +162,11 @@ def _read(
         splits = {split: reader.rows(rows, f"{name}, {split} split") for split, rows in drawn}
         return _Found(name, f"embedded {name}", splits, lambda: EMBEDDED[name])
     if path is not None and not is_stored(path):
-        splits = _read_path(path, reader)
-        return _Found(path.stem if path.is_file() else path.name, dataset, splits, lambda: find_names(path))
+        found = pictures_by_split(path)
+        splits = {split: reader.rows(rows.pairs(), rows.source, rows.files) for split, rows in found.items()}
+        reader.notes += [note for rows in found.values() for note in rows.notes]
+        named = next(iter(found.values())).class_names
+        return _Found(path.stem if path.is_file() else path.name, dataset, splits, lambda: named or find_names(path))
     tables = tables_of(dataset, path)
 
     def stored_names() -> list[str] | None:
@@ -194,106 +195,6 @@ def _classes_in(masks: np.ndarray, num_classes: int) -> np.ndarray:
 
 
 # --- where the data is -----------------------------------------------------------------------------------------------
-
-
-def _read_path(path: Path, reader: MaskReader) -> dict[str, SegmentationSplit]:
-    if path.is_file():
-        return {split_of(path.stem) or "all": _read_npz(path, reader)}
-    files = sorted(path.glob("*.npz"))
-    if files:
-        splits: dict[str, SegmentationSplit] = {}
-        for file in files:
-            split = split_of(file.stem) or ("all" if len(files) == 1 else None)
-            if split is None or split in splits:
-                raise DataError(
-                    f"{file}: the name must contain one of the words train, val or test, for one split each. Found "
-                    f"{', '.join(f.name for f in files)}."
-                )
-            splits[split] = _read_npz(file, reader)
-        return splits
-    return {split: _read_folder(*found, reader) for split, found in _folders(path).items()}
-
-
-Found = tuple[Path, Path, list[str] | None]  # folders of images and masks, and the images to take
-
-
-def _folders(path: Path) -> dict[str, Found]:
-    """Split -> the folders of its images and masks."""
-    if (found := image_folders(path)) is not None:
-        below = {
-            split: found[0] / each.name
-            for each in visible(found[0])
-            if each.is_dir() and (split := split_of(each.name))
-        }
-        if below:
-            return {split: (images, found[1] / images.name, None) for split, images in below.items()}
-        lists = path / "ImageSets" / "Segmentation"  # of VOC
-        named = {split: file for file in visible(lists) if (split := split_of(file.stem))} if lists.is_dir() else {}
-        if "train" in named:
-            return {split: (*found, file.read_text(encoding="utf-8").split()) for split, file in named.items()}
-        return {"all": (*found, None)}
-    if (path / "images").is_dir():
-        raise DataError(f"{path}: has images/ but no masks/ beside it. Put the masks there, under the same names.")
-    folders: dict[str, Found] = {}
-    for folder in visible(path):
-        pair = image_folders(folder) if folder.is_dir() else None
-        split = split_of(folder.name) if pair or (folder / "images").is_dir() else None
-        if split is None and pair is not None:
-            raise DataError(
-                f"{folder}: the name is not that of a split, but it has images/ and masks/. Call it train, validation "
-                "or test, or move it elsewhere."
-            )
-        if split in folders:
-            raise DataError(
-                f"{folder}: {folders[split][0].parent.name}/ beside it is already the {split} split. Give one folder "
-                "per "
-                "split, and put the images of both into it."
-            )
-        if split is not None and pair is None:
-            raise DataError(
-                f"{folder}: has images/ but no masks/ beside it. Put the masks there, under the same names."
-            )
-        if split is not None and pair is not None:
-            folders[split] = (*pair, None)
-    if not folders:
-        shown = ", ".join([p.name for p in visible(path)][:8]) or "nothing"
-        coco = [file.name for file in visible(path) if file.suffix.lower() == ".json"]
-        hint = f" COCO's polygons, as {coco[0]} may have, are not read: draw them as masks." if coco else ""
-        raise DataError(
-            f"{path}: found {shown}; expected .npz files (one per split), or folders images/ and masks/, here or below "
-            f"train/, validation/ and test/; VOC's JPEGImages/ and SegmentationClass/, or img_dir/ and ann_dir/.{hint}"
-        )
-    return folders
-
-
-def _read_npz(file: Path, reader: MaskReader) -> SegmentationSplit:
-    try:
-        with np.load(file, allow_pickle=False) as stored:
-            missing = [name for name in ("images", "masks") if name not in stored.files]
-            if missing:
-                raise DataError(
-                    f"{file}: arrays {', '.join(stored.files)}; expected images (N, H, W, 3) and masks (N, H, W)."
-                )
-            images, masks = stored["images"], stored["masks"]
-    except DataError:
-        raise
-    except Exception as error:  # a broken archive, or objects, which would need unpickling
-        raise DataError(
-            f"{file}: not readable as arrays: {reason(error)}. Save it with np.savez(file, images=..., masks=...)."
-        ) from error
-    if not images.ndim or not masks.ndim:
-        raise DataError(
-            f"{file}: images of shape {images.shape} and masks of shape {masks.shape}; expected (N, H, W, 3) and "
-            "(N, H, W)."
-        )
-    if len(images) != len(masks):
-        raise DataError(f"{file}: {len(images)} images, but {len(masks)} masks. Every image needs one mask.")
-    return reader.rows(zip(images, masks, strict=True), str(file))
-
-
-def _read_folder(images: Path, masks: Path, names: list[str] | None, reader: MaskReader) -> SegmentationSplit:
-    files = paired_files(images, masks, names)
-    return reader.rows(((pixels(image), mask_values(mask)) for image, mask in files), str(images.parent), files)
 
 
 def _read_tables(

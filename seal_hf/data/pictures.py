@@ -1,7 +1,8 @@
-"""Images for predicting masks, and images with gold masks for evaluation, read one at a time.
+"""Images, with or without gold masks, read one at a time: for training, evaluation and prediction.
 
-They come from an image file; a folder of image files; a folder with `images/` and gold masks in `masks/`; or an `.npz`
-file with `images` (N, H, W, 3) uint8 and gold `masks` (N, H, W).
+They come from an image file; a folder of image files; a folder with `images/` and gold masks in `masks/`, or one in
+another usual layout; COCO's annotations (`coco.py`); or an `.npz` file with `images` (N, H, W, 3) uint8 and gold
+`masks` (N, H, W).
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core.masks import IGNORE
+from ..utils.files import visible
+from ..utils.messages import did_you_mean, few
 from .chunks import Chunk
+from .coco import CocoFile, coco_files
 from .common import DataError
 from .image_files import (
     IMAGE_SUFFIXES,
@@ -28,8 +32,9 @@ from .image_files import (
     pixels,
     size_of,
 )
-from .mask_values import MaskValues
+from .mask_values import MaskValues, find_names
 from .stored_arrays import StoredArray
+from .table_sources import ALL, chosen_split, split_of
 
 Arrays = Callable[[], Iterator[tuple[str, np.ndarray]]]  # (place, array) each
 
@@ -59,6 +64,10 @@ class Pictures:
         values: what the stored values of masks mean.
         num_classes: of the masks.
         columns, notes: as in [`Reader`].
+        source: where they are, for messages.
+        files: the image file and that of the mask of each, if they have files.
+        class_names: names of the classes that the data have.
+        order: the class of the model for each class of the data; None if they are the same.
     """
 
     names: list[str]
@@ -68,6 +77,15 @@ class Pictures:
     num_classes: int = 2
     columns: Sequence[str] = ()
     notes: list[str] = field(default_factory=list)
+    source: str = ""
+    files: list[tuple[Path, Path]] | None = None
+    class_names: list[str] | None = None
+    order: np.ndarray | None = None
+
+    def pairs(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Images and masks as they are stored."""
+        assert self.masks is not None
+        return ((image, mask) for (_, image), (_, mask) in zip(self.images(), self.masks(), strict=True))
 
     @property
     def total(self) -> int:
@@ -96,6 +114,8 @@ class Pictures:
         assert self.masks is not None
         for where, mask in self.masks():
             mask = self.values.read(mask, where)
+            if self.order is not None:
+                mask = self.order[mask]
             wrong = mask[(mask >= self.num_classes) & (mask != IGNORE)]
             if wrong.size:
                 raise DataError(
@@ -119,24 +139,35 @@ class Pictures:
             yield where, np.where(mask == IGNORE, 1, mask) if self._marks_objects else mask
 
 
-def pictures_of(path: Path, gold: bool = False, values: MaskValues | None = None, num_classes: int = 2) -> Pictures:
-    """The images of a file or folder; `gold`: with their masks, in the values and classes of a model.
+def pictures_of(
+    path: Path,
+    gold: bool = False,
+    values: MaskValues | None = None,
+    num_classes: int = 2,
+    class_names: Sequence[str] | None = None,
+) -> Pictures:
+    """The images of a file or folder; `gold`: with their masks, in the values and classes of a model. The test split is
+    read, if there are several.
+
+    Args:
+        class_names: of the model. Classes that the data name in another order are mapped.
 
     Raises:
-        DataError: the file does not exist, there is no image, an image's type is not supported, or masks are missing.
+        DataError: the file does not exist, there is no image, an image's type is not supported, masks are missing, or
+            the data name a class that the model lacks.
     """
-    meaning: dict[str, Any] = {"values": values or MaskValues(), "num_classes": num_classes}
-    if path.suffix.lower() == ".npz":
-        return _of_arrays(path, gold, meaning)
     if gold:
-        folders = image_folders(path)
-        if folders is None and (path / "images").is_dir():
-            raise DataError(f"{path}: has images/ but no masks/ beside it. Put the masks there, under the same names.")
-        if folders is None:
-            raise DataError(f"{path}: expected a folder with images/ and masks/, or an .npz file with both.")
-        pairs = paired_files(*folders)
-        files, masks = [image for image, _ in pairs], [mask for _, mask in pairs]
-        return Pictures([file.stem for file in files], _files(files, pixels), _files(masks, mask_values), **meaning)
+        splits = pictures_by_split(path)
+        chosen = chosen_split([*splits], None, str(path))
+        found = splits[chosen]
+        found.notes += [] if chosen == ALL or len(splits) == 1 else [f"{path}: the rows of its {chosen} split."]
+        found.values, found.num_classes = values or MaskValues(), num_classes
+        named = found.class_names or (find_names(path) if path.exists() else None)
+        if named and class_names and [*named] != [*class_names]:
+            _take_order(found, named, class_names, path)
+        return found
+    if path.suffix.lower() == ".npz":
+        return _of_arrays(path, gold)
     if path.is_dir():
         files = list(files_by_stem(path / "images" if (path / "images").is_dir() else path).values())
     elif not path.is_file():
@@ -151,11 +182,143 @@ def pictures_of(path: Path, gold: bool = False, values: MaskValues | None = None
     return Pictures([file.stem for file in files], _files(files, pixels))
 
 
+def _take_order(found: Pictures, names: Sequence[str], model: Sequence[str], path: Path) -> None:
+    """Map the classes of the data to those of the model by their names, if these are not numbers."""
+    if all(name.isdigit() for name in model) or len(model) == 2:  # of two classes, the second is the object
+        return
+    unknown = [name for name in names if name not in model]
+    if unknown:
+        raise DataError(
+            f"{path}: the data have the class {unknown[0]!r}, but the model has {few(list(model))}."
+            f"{did_you_mean(unknown[0], model)} Is it the right model?"
+        )
+    found.order = np.full(256, IGNORE, np.uint8)
+    found.order[: len(names)] = [model.index(name) for name in names]
+    found.notes.append("the data have the classes of the model in another order: they are compared by name.")
+
+
+def pictures_by_split(path: Path) -> dict[str, Pictures]:
+    """Images with masks by split, in any layout; `all` if nothing names a split.
+
+    Raises:
+        DataError: nothing is found; names of files or folders that name no split, or one twice.
+    """
+    if path.suffix.lower() == ".npz":
+        return {split_of(path.stem) or ALL: _of_arrays(path, True)}
+    files = sorted(path.glob("*.npz")) if path.is_dir() else []
+    if files:
+        splits: dict[str, Pictures] = {}
+        for file in files:
+            split = split_of(file.stem) or (ALL if len(files) == 1 else None)
+            if split is None or split in splits:
+                raise DataError(
+                    f"{file}: the name must contain one of the words train, val or test, for one split each. Found "
+                    f"{', '.join(f.name for f in files)}."
+                )
+            splits[split] = _of_arrays(file, True)
+        return splits
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder.")
+    if path.is_file() and path.suffix.lower() != ".json":
+        raise DataError(f"{path}: expected a folder with images/ and masks/, an .npz file, or annotations of COCO.")
+    pair = image_folders(path)
+    drawn = pair is not None and any(file.suffix.lower() in IMAGE_SUFFIXES for file in pair[1].rglob("*"))
+    if not drawn and (annotated := coco_files(path)):
+        return _of_coco(annotated, path if path.is_dir() else path.parent)
+    return {split: _of_folders(*found) for split, found in _folders(path).items()}
+
+
+def _of_coco(files: Sequence[Path], folder: Path) -> dict[str, Pictures]:
+    splits: dict[str, Pictures] = {}
+    for file in files:
+        split = ALL if len(files) == 1 else split_of(file.stem) or split_of(file.parent.name)
+        if split is None or split in splits:
+            raise DataError(
+                f"{file}: annotations must name one split each, train, val or test, in the name of the file or its "
+                f"folder. Found {', '.join(each.name for each in files)}."
+            )
+        coco = CocoFile(file, folder)
+        first = next(iter(splits.values()), None)
+        if first is not None and first.class_names != coco.class_names:
+            raise DataError(f"{file}: its categories are not those of {first.source}. Give all splits the same ones.")
+        images = coco.images
+        if not images:
+            raise DataError(f"{file}: no images. Give at least one.")
+        splits[split] = Pictures(
+            [image.stem for image in images],
+            _files(images, pixels),
+            coco.masks,
+            notes=coco.notes,
+            source=str(file),
+            files=[(image, image) for image in images],
+            class_names=coco.class_names,
+        )
+    return splits
+
+
+def _of_folders(images: Path, masks: Path, names: list[str] | None) -> Pictures:
+    pairs = paired_files(images, masks, names)
+    files, drawn = [image for image, _ in pairs], [mask for _, mask in pairs]
+    own = [file.stem for file in files]
+    return Pictures(own, _files(files, pixels), _files(drawn, mask_values), source=str(images.parent), files=pairs)
+
+
+Found = tuple[Path, Path, list[str] | None]  # folders of images and masks, and the images to take
+
+
+def _folders(path: Path) -> dict[str, Found]:
+    """Split -> the folders of its images and masks."""
+    if (found := image_folders(path)) is not None:
+        below = {
+            split: found[0] / each.name
+            for each in visible(found[0])
+            if each.is_dir() and (split := split_of(each.name))
+        }
+        if below:
+            return {split: (images, found[1] / images.name, None) for split, images in below.items()}
+        lists = path / "ImageSets" / "Segmentation"  # of VOC
+        named = {split: file for file in visible(lists) if (split := split_of(file.stem))} if lists.is_dir() else {}
+        if "train" in named:
+            return {split: (*found, file.read_text(encoding="utf-8").split()) for split, file in named.items()}
+        return {ALL: (*found, None)}
+    if (path / "images").is_dir():
+        raise DataError(f"{path}: has images/ but no masks/ beside it. Put the masks there, under the same names.")
+    folders: dict[str, Found] = {}
+    for folder in visible(path):
+        pair = image_folders(folder) if folder.is_dir() else None
+        split = split_of(folder.name) if pair or (folder / "images").is_dir() else None
+        if split is None and pair is not None:
+            raise DataError(
+                f"{folder}: the name is not that of a split, but it has images/ and masks/. Call it train, validation "
+                "or test, or move it elsewhere."
+            )
+        if split in folders:
+            raise DataError(
+                f"{folder}: {folders[split][0].parent.name}/ beside it is already the {split} split. Give one folder "
+                "per "
+                "split, and put the images of both into it."
+            )
+        if split is not None and pair is None:
+            raise DataError(
+                f"{folder}: has images/ but no masks/ beside it. Put the masks there, under the same names."
+            )
+        if split is not None and pair is not None:
+            folders[split] = (*pair, None)
+    if not folders:
+        shown = ", ".join([p.name for p in visible(path)][:8]) or "nothing"
+        raise DataError(
+            f"{path}: found {shown}; expected .npz files (one per split), or folders images/ and masks/, here or below "
+            "train/, validation/ and test/; VOC's JPEGImages/ and SegmentationClass/, or img_dir/ and ann_dir/; or "
+            "COCO's annotations in a .json."
+        )
+    return folders
+
+
 def _files(files: list[Path], read: Callable[[Path], np.ndarray]) -> Arrays:
     return lambda: ((str(file), read(file)) for file in files)
 
 
-def _of_arrays(path: Path, gold: bool, meaning: dict[str, Any]) -> Pictures:
+def _of_arrays(path: Path, gold: bool) -> Pictures:
     images, masks = StoredArray(path, "images"), StoredArray(path, "masks") if gold else None
     if not len(images):
         raise DataError(f"{path}: no images. Give at least one.")
@@ -166,4 +329,4 @@ def _of_arrays(path: Path, gold: bool, meaning: dict[str, Any]) -> Pictures:
         return lambda: ((f"{path}, row {i}", row) for i, row in enumerate(array))
 
     names = [str(i) for i in range(len(images))]
-    return Pictures(names, rows(images), None if masks is None else rows(masks), **meaning)
+    return Pictures(names, rows(images), None if masks is None else rows(masks), source=str(path))

@@ -40,9 +40,9 @@ class StoredArray:
         self.file, self.name = file, name
         with self._opened() as stream:
             self.shape, columns_first, self.dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
-            if self.dtype.hasobject or not self.shape or (columns_first and len(self.shape) > 1):
-                kind = "objects" if self.dtype.hasobject else "columns" if self.shape else "a single value"
-                raise ValueError(f"it holds {kind}")
+            if self.dtype.hasobject or not self.shape:
+                raise ValueError(f"it holds {'objects' if self.dtype.hasobject else 'a single value'}")
+            self._by_columns = columns_first and len(self.shape) > 1
             expected = stream.tell() + math.prod(self.shape) * self.dtype.itemsize
             if min(self.shape) < 0 or expected != self._size:  # nothing is made for rows that are not there
                 raise ValueError(f"its header says {self.shape}, {expected} bytes, but there are {self._size}")
@@ -52,6 +52,10 @@ class StoredArray:
 
     def __iter__(self) -> Iterator[np.ndarray]:
         count = math.prod(self.shape[1:])
+        if self._by_columns:  # as of MATLAB: no row is stored in one place
+            with self._opened() as stream:
+                yield from np.lib.format.read_array(stream, allow_pickle=False)
+            return
         with self._opened() as stream:
             HEADERS[np.lib.format.read_magic(stream)](stream)
             for _ in range(len(self)):

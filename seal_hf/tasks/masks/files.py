@@ -80,11 +80,9 @@ class MaskOutput(OutputKind):
     def open_input(self, gold: bool) -> Reader:
         self.check_decoder()
         source = Path(self.options.input)
-        values, classes = (
-            MaskValues.of_inputs(self.config.get("inputs") or {}),
-            len(self.config.get("id2label") or "01"),
-        )
-        pictures = pictures_of(source, gold, values, max(classes, 2))
+        values, named = MaskValues.of_inputs(self.config.get("inputs") or {}), self.config.get("id2label") or {}
+        names = [named[key] for key in sorted(named, key=int)]
+        pictures = pictures_of(source, gold, values, max(len(names), 2), names)
         if not gold:
             alone = self.probabilities == "none" and not self.options.energy
             check_mask_output(Path(self.options.output), pictures.names, source, alone)
