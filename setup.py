@@ -54,7 +54,6 @@ EXTRAS_REQUIRE = {
         "myst-parser>=5.0",  # its pages are Markdown
         "furo>=2025.12",  # its theme: light and dark, narrow and wide
         "sphinx-copybutton>=0.5.2",  # copies a block of code
-        "jupytext>=1.19",  # tutorials as scripts and notebooks, from one source
     ],
     "test": [
         "mypy>=2.4",  # the types that py.typed promises; older ones were not tried

@@ -24,7 +24,7 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"seal_hf {release}"
 html_logo = html_favicon = "_static/logo.svg"
-html_search_scorer = "_static/scorer.js"
+html_search_scorer = str(DOCS / "_static/scorer.js")
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
 html_show_sourcelink = False

@@ -1,5 +1,5 @@
 """Pages that are made of the code when the documentation is built: flags of the programs, arguments, names of the API,
-packaged recipes; and the tutorials as scripts and notebooks. What it writes is not committed."""
+packaged recipes. What it writes is not committed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ TITLES = {  # file or room of the package -> title in the reference, in the orde
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST = 110  # characters of a line of a file that are shown
-FILE = re.compile(r"<!-- file: (\S+) -->\n+```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)  # that a page shows
 TRAINER_METHODS = ("train", "evaluate", "infer", "fit_decisions", "save_model")
 
 
@@ -56,10 +55,6 @@ def write(docs: Path) -> None:
     pages["layouts"] = layouts_page()
     for name, text in pages.items():
         (reference / f"{name}.md").write_text(text, encoding="utf-8")
-    downloads = docs / "_static/tutorials"
-    downloads.mkdir(parents=True, exist_ok=True)
-    for page in sorted((docs / "tutorials").glob("*.md")):
-        write_downloads(page, downloads)
 
 
 def command_page() -> str:
@@ -236,19 +231,3 @@ def recipes_page() -> str:
     for file in sorted(DEFAULT_RECIPES.glob("*.yaml")):
         lines += [f"## {file.stem}", "", "```yaml", file.read_text(encoding="utf-8").rstrip(), "```", ""]
     return "\n".join(lines)
-
-
-def _writes(block: re.Match[str]) -> str:
-    return f"```python\nfrom pathlib import Path\n\nPath({block[1]!r}).write_text(r'''{block[2]}''')\n```"
-
-
-def write_downloads(page: Path, folder: Path) -> None:
-    """A tutorial as a script and as a notebook: prose as comments, blocks of Python as cells, which also write the
-    files that the page shows."""
-    import jupytext
-
-    text = FILE.sub(_writes, page.read_text(encoding="utf-8"))
-    lines = [line for line in text.splitlines(keepends=True) if not line.startswith("[Download as a script]")]
-    notebook = jupytext.reads("".join(lines), fmt="md")
-    for suffix, fmt in ((".py", "py:percent"), (".ipynb", "ipynb")):
-        jupytext.write(notebook, folder / f"{page.stem}{suffix}", fmt=fmt)

@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import importlib.util
 import io
+import json
 import re
 import shlex
 import sys
@@ -141,8 +142,25 @@ def test_links_lead_somewhere_and_pictures_are_described(page):
             continue
         path, _, anchor = target.partition("#")
         file = (ROOT / page).parent / path if path else ROOT / page
-        if "generated/" in target or "_static/tutorials/" in target:  # made when the documentation is built
+        if "generated/" in target:  # made when the documentation is built
             continue
         assert file.exists(), target
         if anchor and file.suffix == ".md":
             assert anchor in anchors(file.relative_to(ROOT) if file.is_absolute() else file), target
+
+
+def test_the_notebooks_have_the_code_of_the_tutorials_which_runs(monkeypatch):
+    """Cell by cell: an install cell, the files that a page shows, and its blocks of Python in their order."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    made = importlib.import_module("notebooks").notebooks()
+    assert {*made} == {*(ROOT / "examples" / "notebooks").glob("*")} and len(made) >= 4
+    for file, text in made.items():
+        assert file.read_text(encoding="utf-8") == text, f"{file.name} is old: python docs/notebooks.py"
+        cells = [c for c in json.loads(text)["cells"] if c["cell_type"] == "code"]
+        install, *code = ["".join(cell["source"]) for cell in cells]
+        run = [
+            f"%%writefile {value}\n{block}" if comment == "file" else block
+            for comment, value, language, block in blocks(f"docs/tutorials/{file.stem}.md")
+            if comment == "file" or (language == "python" and comment is None)
+        ]
+        assert install.startswith("%pip install ") and code == [each.rstrip("\n") for each in run]
