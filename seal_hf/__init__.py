@@ -2,11 +2,16 @@
 
 A loss-net is trained beside the task-net and teaches it how labels depend on each other. At prediction time only the
 task-net runs.
+
+Importing the package registers its nets with transformers. The rest is imported by name, when it is first used.
 """
 
+import ast
 import logging
+import pkgutil
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,15 +44,46 @@ def _leads_to_decisions() -> bool:
     return False
 
 
-if TYPE_CHECKING or not (_runs_the_command() or _leads_to_decisions()):
+# modules whose nets the Auto classes and pipelines of transformers know once this package is imported
+REGISTERED = (
+    "loss_net.loss_net nets.cnn nets.encoders nets.recurrent nets.text_pooling nets.text_windows tasks.labels.mlp "
+    "tasks.masks.fcn"
+).split()
+
+
+def _register_nets() -> None:
+    for module in REGISTERED:
+        import_module(f".{module}", __name__)
+
+
+def _where() -> dict[str, str]:
+    """Name of `api` -> the module that has it, as `api.py` imports it."""
+    tree = ast.parse(pkgutil.get_data(__name__, "api.py") or b"")
+    return {
+        alias.name: node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+
+
+def __getattr__(name: str) -> Any:
+    """A name of `api`, whose module is imported now, or a folder of this package."""
+    where = {} if name.startswith("__") and name != "__all__" else _where()
+    if name == "__all__":
+        return sorted(where)
+    if name in where:
+        _register_nets()
+        globals()[name] = getattr(import_module(f".{where[name]}", __name__), name)
+        return globals()[name]
+    if where and find_spec(f"{__name__}.{name}") is not None:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_where()])
+
+
+if TYPE_CHECKING:
     from .api import *  # noqa: F403
     from .api import __all__ as __all__
-else:
-
-    def __getattr__(name: str) -> Any:
-        """A name of `api`, imported when code under the command, or after `seal_hf.decisions`, asks for it."""
-        api = import_module(".api", __name__)
-        globals().update({each: getattr(api, each) for each in api.__all__})
-        if name in ("__all__", *api.__all__):
-            return getattr(api, name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+elif not (_runs_the_command() or _leads_to_decisions()):
+    _register_nets()

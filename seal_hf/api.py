@@ -35,7 +35,8 @@ from .nets.text_pooling import PooledConfig, PooledForSequenceClassification
 from .nets.text_windows import WindowedConfig, WindowedForSequenceClassification
 from .saving.model import SealModel
 from .tasks.labels.energies import MultiLabelEnergy
-from .tasks.labels.model import MLPForMultiLabel, SealForMultiLabel
+from .tasks.labels.mlp import MLPForMultiLabel
+from .tasks.labels.model import SealForMultiLabel
 from .tasks.labels.space import MultiLabelSpace
 from .tasks.labels.task_losses import TASK_LOSSES, TaskLoss
 from .tasks.masks.energies import ClassGridEnergy, GridEnergy

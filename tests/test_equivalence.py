@@ -8,7 +8,6 @@ import transformers
 from datasets import Dataset
 
 from seal_hf import MaskRows, SealTrainer, TensorRows
-from seal_hf.training.forwards import TwoNets
 
 SAME = dict(rtol=0, atol=2e-6)
 
@@ -53,14 +52,14 @@ def test_losses_are_not_in_bf16_where_the_forward_is(tmp_path, monkeypatch):
     nets, rows = tiny_masks.model(), MaskRows(tiny_masks.squares(8))
     options = dict(loss="ce", task_loss="soft_iou", batch=8, bf16=True, max_steps=1, learning_rate=0.0)
     trainer, _ = tiny_masks.make(tmp_path, nets, rows, **options)
-    seen, forward = [], TwoNets.run_task_net
+    seen, forward = [], SealTrainer._run_task_net
 
-    def watched(nets, model, inputs):
-        outputs = forward(nets, model, inputs)
+    def watched(trainer, model, inputs):
+        outputs = forward(trainer, model, inputs)
         seen.append((outputs.logits.detach(), inputs["labels"]))
         return outputs
 
-    monkeypatch.setattr(TwoNets, "run_task_net", watched)
+    monkeypatch.setattr(SealTrainer, "_run_task_net", watched)
     trainer.train()
     expected = trainer.space.task_loss(*seen[0])
     assert trainer.state.log_history[0]["task_loss"] == pytest.approx(expected.item(), abs=1e-5)

@@ -21,11 +21,11 @@ from seal_hf import (
 )
 from seal_hf.core.energy import ENERGIES, Energy
 from seal_hf.energy_losses import NCE, Margin, Ranking, RegressionS
-from seal_hf.reports.card_facts import run_card
 from seal_hf.tasks.labels.energies import LabelEnergy, MultiLabelEnergy
 from seal_hf.tasks.labels.task_losses import Focal, TaskLoss
 from seal_hf.tasks.rewards.space import RewardTagSpace
 from seal_hf.tasks.tags.task_losses import TAG_TASK_LOSSES, TagCrossEntropy
+from seal_hf.training.card import run_card
 from seal_hf.utils.options import option
 
 

@@ -11,7 +11,7 @@ from seal_hf import api, demo, metrics
 PACKAGE = Path(seal_hf.__file__).parent
 # From the ground up: a room imports rooms that stand before it, and itself. Imports for type checkers count too.
 FLOORS = (
-    "utils core energy_losses data nets loss_net saving extensions training reports trainer cli lab tasks"
+    "utils core energy_losses data nets loss_net saving extensions reports training trainer cli lab tasks"
 ).split()
 # `import seal_hf`, what it offers, the metrics and the demo for users, the command: they are above all rooms
 DOORS = ("", "api", "metrics", "demo", "decisions", "__main__")
@@ -106,6 +106,16 @@ def test_decisions_import_no_torch():
     assert (ended.stdout, ended.stderr) == ("False\nTrue TensorRows True\n", "")
 
 
+def test_the_package_imports_its_nets_and_little_else():
+    """What transformers must know is registered; the rest is imported by name. At most 120 modules were the goal."""
+    code = "import sys, seal_hf\nprint(*sorted(name for name in sys.modules if name.split('.')[0] == 'seal_hf'))\n"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
+    loaded = {name.removeprefix("seal_hf").removeprefix(".") for name in ended.stdout.split()}
+    registering = {name for name, path in KNOWN.items() if "\nAuto" in path.read_text(encoding="utf-8")}
+    assert registering == set(seal_hf.REGISTERED) <= loaded
+    assert len(loaded) <= 50 and not {name.split(".")[0] for name in loaded} & {"cli", "data", "lab", "reports"}
+
+
 # What users import is frozen: a name leaves this list only with a line in CHANGELOG.md.
 PUBLIC = """
 BiLSTMConfig BiLSTMForTokenClassification BinaryMaskSpace CNNConfig CNNForImageClassification Candidates
@@ -131,6 +141,7 @@ tree_compute_metrics tree_metrics tune_mask_threshold tune_threshold
 
 
 def test_public_names_stay():
-    assert sorted(api.__all__) == PUBLIC and set(PUBLIC) <= set(dir(api))
+    assert sorted(api.__all__) == sorted(seal_hf.__all__) == PUBLIC and set(PUBLIC) <= set(dir(api))
+    assert all(getattr(seal_hf, name) is getattr(api, name) for name in PUBLIC)
     assert sorted(metrics.__all__) == PUBLIC_METRICS and set(PUBLIC_METRICS) <= set(dir(metrics))
     assert sorted(demo.__all__) == ["build", "launch"]

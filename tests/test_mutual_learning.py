@@ -99,7 +99,7 @@ def test_without_a_weight_it_is_one_and_no_rule_chooses_it(tmp_path):
     found = []
     for folder, weight in (("none", None), ("one", 1.0)):
         trained, trainer = tiny_run.run(tmp_path / folder, loss="mutual", **{**options, "energy_weight": weight})
-        assert not trainer.weight_is_ruled and trainer.energy_weight == 1.0
+        assert not trainer.energy_weight.is_share and trainer.energy_weight.weight(trainer.state) == 1.0
         found.append(trained)
     assert torch.equal(*found)
 

@@ -14,8 +14,8 @@ from page_reader import LIMIT, Reader, check_requests, in_browser, table_with, t
 from seal_hf import SealTrainer
 from seal_hf.cli import report
 from seal_hf.cli.programs import run_program
+from seal_hf.cli.train.closing import command_of
 from seal_hf.reports.page import Number, Page, Section, Table, render
-from seal_hf.reports.page.collect import command_of
 from seal_hf.reports.page.curves import MOST_POINTS, training_section
 from seal_hf.reports.page.plots import COLOURS, lines, points
 from seal_hf.tasks.labels import program as mlc

@@ -11,10 +11,11 @@ from torch import nn
 from torch.utils.data import TensorDataset
 from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainingArguments
 
+from seal_hf.cli.train.closing import write_results
 from seal_hf.decisions import LabelDecisions, decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from seal_hf.lab.demo import markup
 from seal_hf.metrics import multilabel_metrics
-from seal_hf.reports.common import results_table, write_results
+from seal_hf.reports.common import results_table
 from seal_hf.reports.page import Page, Section, Table, render
 from seal_hf.tasks.labels.report import closing_table, evaluate_multilabel, score_decoders, write_predictions
 from seal_hf.utils.messages import printable

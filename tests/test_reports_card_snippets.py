@@ -19,8 +19,8 @@ from transformers import AutoModelForSequenceClassification, AutoModelForTokenCl
 
 from seal_hf import SealForMultiLabel, SealForTokenClassification, SealTrainer, TensorRows, encode_words, tokenize_words
 from seal_hf.decisions import LabelDecisions
-from seal_hf.reports.card_facts import run_card
 from seal_hf.reports.model_card import model_card
+from seal_hf.training.card import run_card
 
 TEXTS = ["good film", "bad dull plot song film book good bright", "song", "bright bright dull plot"]
 MAX_LENGTH = 6  # tokens, fewer than the second text has

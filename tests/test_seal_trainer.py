@@ -227,7 +227,7 @@ def test_the_evaluation_loss_is_the_task_loss_alone_and_energies_stand_beside_it
 
 def test_how_often_gold_is_preferred_to_fresh_samples(tmp_path, monkeypatch):
     """Against the probabilities of all 2⁶ label sets, by the energy and by the task-net itself."""
-    monkeypatch.setattr("seal_hf.training.forwards.EVALUATION_SAMPLES", 2000)
+    monkeypatch.setattr("seal_hf.trainer.EVALUATION_SAMPLES", 2000)
     trainer, nets = tiny_run.make(tmp_path)
     trainer.train()
     metrics = trainer.evaluate()
@@ -461,7 +461,7 @@ def test_an_interrupted_step_leaves_no_outputs_for_the_next_evaluation(tmp_path,
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("seal_hf.trainer.LossNetPhase.__call__", interrupt)
+    monkeypatch.setattr("seal_hf.trainer.SealTrainer.loss_net_phase", interrupt)
     with pytest.raises(KeyboardInterrupt):
         trainer.train()
     assert trainer.evaluate()["eval_loss"] == expected

@@ -12,7 +12,7 @@ import torch
 
 from seal_hf import TASK_LOSSES, MultiLabelSpace, SealTrainingArguments, TensorRows
 from seal_hf.core.label_sets import from_dense
-from seal_hf.reports.card_facts import run_card
+from seal_hf.training.card import run_card
 
 L = 4
 SETS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=L)))

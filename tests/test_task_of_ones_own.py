@@ -5,6 +5,7 @@ from itertools import permutations
 
 import torch
 from datasets import Dataset
+from seal_hf.reports.page.collect import reported
 from torch import nn
 from transformers import AutoModelForMultipleChoice
 
@@ -17,7 +18,6 @@ from seal_hf.data.arff_rows import FeatureTable
 from seal_hf.data.table_sources import open_table
 from seal_hf.reports.card_kinds import CardKind
 from seal_hf.reports.common import close_run
-from seal_hf.reports.page.collect import reported
 from seal_hf.reports.page.page import Section
 
 ITEMS = torch.tensor([*permutations(range(3))])  # (6, 3): the items of each order, the first place first

@@ -14,6 +14,7 @@ from transformers.utils import logging
 
 from seal_hf import tokenize
 from seal_hf.cli.recipes import parse_recipe
+from seal_hf.loss_net.energy_weight import EnergyWeight
 from seal_hf.metrics import label_report
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.labels.report import (
@@ -67,7 +68,7 @@ def test_a_run_says_what_it_would_not_do(options, said, tmp_path, caplog):
     with caplog.at_level("WARNING"):
         trainer, _ = tiny_run.make(tmp_path, **{"loss": "ce", **options})
         trainer.train()
-    found = hints(trainer.args, trainer.state.global_step, trainer.weight_is_ruled)
+    found = hints(trainer.args, trainer.state.global_step, trainer.energy_weight)
     assert len(found) == (said is not None)
     assert all(re.search(said, hint) and caplog.text.count(hint) == 1 for hint in found)
 
@@ -76,7 +77,7 @@ def test_a_run_says_what_it_would_not_do(options, said, tmp_path, caplog):
 def test_with_rewards_the_first_evaluation_gives_the_energy_its_weight(has_all_gold, enough, tmp_path):
     for inside in (0, 1, 2):
         args = SealTrainingArguments(str(tmp_path), eval_strategy="steps", eval_steps=6, logging_steps=1)
-        found = hints(args, 6 * inside + 1, ruled=True, has_all_gold=has_all_gold)
+        found = hints(args, 6 * inside + 1, EnergyWeight(args, has_all_gold))
         assert len(found) == (inside < enough)
 
 

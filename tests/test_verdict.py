@@ -7,17 +7,17 @@ import re
 import pytest
 import tiny_run
 from huggingface_hub import ModelCard
-from transformers import AutoConfig
+from transformers import AutoConfig, TrainerState
 
 from seal_hf import SealForMultiLabel
 from seal_hf.data import digit_masks
 from seal_hf.loss_net.energy_weight import EnergyWeight
+from seal_hf.reports.verdict import Verdict
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.masks import program as segmentation
 from seal_hf.tasks.tags import program as tagging
 from seal_hf.tasks.trees import program as parsing
 from seal_hf.training.arguments import SealTrainingArguments
-from seal_hf.training.verdict import Verdict
 
 SMALL = "--use_cpu true --disable_tqdm true --report_to none --logging_steps 1 --per_device_train_batch_size 30".split()
 FEATURES = [*SMALL, *"--max_train_rows 60 --hidden_size 8 --global_size 4 --num_train_epochs 2".split()]
@@ -56,20 +56,23 @@ def log_of(*evaluations):
 )
 def test_whether_the_loss_net_taught_follows_from_the_log(log, kept, options, said, tmp_path):
     args = SealTrainingArguments(str(tmp_path), **{"eval_strategy": "epoch", **options})
-    weight = EnergyWeight(args, lambda value: value, ruled=args.energy_weight is None)
-    lessons = weight.lessons(log, kept, kept / 10)
+    state = TrainerState(log_history=log, global_step=kept, epoch=kept / 10)
+    lessons = EnergyWeight(args).lessons(state, keeps_best=False)
     assert f"The loss-net {said}" in lessons.in_words("CE")
     assert (lessons.since is None) == ("never" in said)
     assert ("--loss ce" in lessons.remedy("nce")) and "infnet" not in lessons.remedy("nce")
 
 
 def test_with_rewards_it_teaches_once_an_evaluation_has_measured_its_pull(tmp_path):
-    weight = EnergyWeight(SealTrainingArguments(str(tmp_path)), lambda value: value, ruled=True, has_all_gold=False)
+    args = SealTrainingArguments(str(tmp_path), eval_strategy="epoch")
+    weight = EnergyWeight(args, has_all_gold=False)
     log = [
         {**entry, "eval_energy_pull": pull} for entry, pull in zip(log_of(*[(1, 1)] * 3), (0, 3.0, 5.0), strict=True)
     ]
-    assert weight.lessons(log[:1], 30, 3.0).since is None
-    assert weight.lessons(log, 30, 3.0)[:2] == (1.0, 2.0)
+    state = TrainerState(log_history=log[:1], global_step=30, epoch=3.0)
+    assert weight.lessons(state, keeps_best=False).since is None
+    state.log_history = log
+    assert weight.lessons(state, keeps_best=False)[:2] == (1.0, 2.0)
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,11 @@ from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
 from transformers.training_args import OptimizerNames
 
 from ..core.task import TASKS, Task, task_losses
-from ..energy_losses import ENERGY_LOSSES
+from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES
 from ..energy_losses.regression import Regression
 from ..extensions.implicit.hypergradient import METHODS
 from ..nets.adapters import LIBRARIES
-from ..training.arguments import CROSS_ENTROPY, SealTrainingArguments
+from ..training.arguments import SealTrainingArguments
 from ..training.energy_arguments import EnergyTrainingArguments
 from ..training.energy_methods import ENERGY_METHODS
 from ..utils.options import default_of

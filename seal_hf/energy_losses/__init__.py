@@ -23,6 +23,7 @@ from .mutual_learning import MutualLearning
 from .ranking import NCE, Ranking, log_inclusion
 from .regression import REGRESSION_SAMPLES, DeepValue, Regression, RegressionS
 
+CROSS_ENTROPY = "ce"  # in place of an energy loss: the same trainer with no loss-net
 ENERGY_LOSSES: dict[str, type[EnergyLoss]] = {
     loss.name: loss
     for loss in (
@@ -40,6 +41,7 @@ ENERGY_LOSSES: dict[str, type[EnergyLoss]] = {
 
 __all__ = [
     "CONTRAST",
+    "CROSS_ENTROPY",
     "ENERGY_LOSSES",
     "GOLD",
     "MARGINS",

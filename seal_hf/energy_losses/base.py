@@ -53,8 +53,8 @@ class EnergyLoss(Options):
         has_partner: True if a cost-augmented network is trained beside the task-net.
         reads_output: True if L_E depends on ŷ, and so on the task-net's parameters, which implicit gradients need.
         reads_single_labels: True if it reads the energies of the sets of one label, so that it is for label sets alone.
-        weight_is_ruled: True if the rule chooses λ1 where none is given. False for a loss that reads λ1 in L_E too: λ1
-            is then constant, and 1 where none is given.
+        reads_weight: True if L_E reads λ1 too, as its `weight`, which the trainer sets. No rule then chooses λ1: it is
+            constant, and 1 where none is given.
     """
 
     name: ClassVar[str]
@@ -66,7 +66,7 @@ class EnergyLoss(Options):
     has_partner = False
     reads_output = True
     reads_single_labels = False
-    weight_is_ruled = True
+    reads_weight = False
 
     @property
     def perturbs(self) -> bool:

@@ -33,11 +33,7 @@ class MutualLearning(EnergyLoss):
     needs_gold = True
     reads_output = False
     reads_single_labels = True
-    weight_is_ruled = False
-
-    @classmethod
-    def from_arguments(cls, args: Any) -> MutualLearning:
-        return cls(args.fixed_energy_weight)
+    reads_weight = True
 
     def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor:
         return _single_labels(gold)

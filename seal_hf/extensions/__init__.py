@@ -4,12 +4,24 @@ Each is a subclass of [`Extension`] in its own file and a member of `EXTENSIONS`
 a run at the same points of a step, in this order.
 """
 
+from typing import Any
+
+from ..core.space import OutputSpace
+from ..energy_losses import EnergyLoss
 from .base import Extension, MicroBatch, Run
 from .cost_augmented import CostAugmentedInference
 from .implicit_gradients import ImplicitGradients
 from .perturbed_inputs import PerturbedInputs
 
 EXTENSIONS: tuple[type[Extension], ...] = (PerturbedInputs, ImplicitGradients, CostAugmentedInference)
+
+
+def wanted_extensions(
+    args: Any, energy_loss: EnergyLoss | type[EnergyLoss] | None, space: OutputSpace
+) -> list[type[Extension]]:
+    """The extensions of a run with these arguments; none without an energy loss."""
+    return [kind for kind in EXTENSIONS if energy_loss is not None and kind.is_wanted(args, energy_loss, space)]
+
 
 __all__ = [
     "EXTENSIONS",
@@ -19,4 +31,5 @@ __all__ = [
     "MicroBatch",
     "PerturbedInputs",
     "Run",
+    "wanted_extensions",
 ]

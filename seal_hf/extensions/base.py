@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 
 from ..core.space import OutputSpace
 from ..energy_losses import EnergyLoss
+from ..loss_net.energy_weight import EnergyWeight
 from ..loss_net.learner import Learner
 from ..loss_net.loss_net import LossNet
 
@@ -52,6 +53,7 @@ class Run:
         args: [`SealTrainingArguments`].
         task_net, loss_net: the raw nets.
         meters: collects values for the log, see `Meters.add`.
+        energy_weight: λ1.
         forward_context: returns a function that gives the context for a forward of the task-net outside the Trainer's
             own.
     """
@@ -64,6 +66,7 @@ class Run:
     space: OutputSpace
     energy_loss: Any
     meters: Any
+    energy_weight: EnergyWeight
     forward_context: Callable[[], Any]
 
 
@@ -100,8 +103,9 @@ class Extension:
         `outputs`."""
         return batch
 
-    def begin_update(self, window: list[MicroBatch], update: int, energy_weight: float) -> list[MicroBatch]:
-        """The micro-batches for update number `update` of the loss-net. `energy_weight` is λ1 of this step."""
+    def begin_update(self, window: list[MicroBatch], update: int, weight: float | None) -> list[MicroBatch]:
+        """The micro-batches for update number `update` of the loss-net. `weight` is λ1 of this step; None if it is a
+        share of the task loss's pull."""
         return window
 
     def columns(self, batch: MicroBatch) -> list[Any]:

@@ -154,7 +154,7 @@ class CostAugmentedInference(Extension):
             with frozen(self.run.task_net):  # its CRF may be part of F's output and of this loss
                 y: Any = space.join([space.output(found), space.candidate(gold)])
                 cost = space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)
-                loss = -self.run.args.fixed_energy_weight * self.energy_loss.sought(energies_of(y, mask), cost)
+                loss = -self.run.energy_weight.constant * self.energy_loss.sought(energies_of(y, mask), cost)
                 if weight := self.run.args.cost_augmented_task_weight:
                     loss = loss + weight * space.task_loss(found, batch.labels)
             self.learner.backward(loss / num_batches)

@@ -59,7 +59,7 @@ class ImplicitGradients(Extension):
 
     # --- the losses --------------------------------------------------------------------------------------------------
 
-    def inner(self, batch: MicroBatch, update: int, energy_weight: float) -> Callable[[Parameters], Tensor]:
+    def inner(self, batch: MicroBatch, update: int, weight: float) -> Callable[[Parameters], Tensor]:
         """L_in = λ2 task loss + λ1 task term of E(x, ŷ), a function of φ."""
 
         def loss(phi: Parameters) -> Tensor:
@@ -67,7 +67,7 @@ class ImplicitGradients(Extension):
             _, mask = batch.space.gold(batch.labels)
             energy = self.loss_net.energies(batch.features, batch.space.output(logits), mask)
             task_loss = batch.space.task_loss(logits, batch.labels, batch.noise(update))
-            return self.run.args.task_weight * task_loss + energy_weight * self.energy_loss.task_term(energy)
+            return self.run.args.task_weight * task_loss + weight * self.energy_loss.task_term(energy)
 
         return loss
 
@@ -86,17 +86,17 @@ class ImplicitGradients(Extension):
         self,
         batches: list[MicroBatch],
         update: int,
-        energy_weight: float,
+        weight: float,
         reduce: Callable[[Tensor], Tensor],
     ) -> Adjoints:
         """The directions for an update of the loss-net, which must be frozen here.
 
         Args:
             batches: the window; their features are T_E(x), the result of `LossNet.encode`.
-            energy_weight: λ1.
+            weight: λ1.
             reduce: mean of a vector over the processes.
         """
-        inners = [self.inner(batch, update, energy_weight) for batch in batches]
+        inners = [self.inner(batch, update, weight) for batch in batches]
         outers = [self.outer(batch, update) for batch in batches]
         return self.config.adjoints(inners, outers, self.task_function.parameters(), reduce)
 
@@ -110,8 +110,9 @@ class ImplicitGradients(Extension):
         raw = self.task_function.on(batch.inputs)
         return replace(batch, function=lambda phi: self.space.fit(raw(phi), batch.labels))
 
-    def begin_update(self, window: list[MicroBatch], update: int, energy_weight: float) -> list[MicroBatch]:
+    def begin_update(self, window: list[MicroBatch], update: int, weight: float | None) -> list[MicroBatch]:
         """Find the directions. With unrolled steps, the energy loss is computed at the logits after the last step."""
+        assert weight is not None, "λ1 is no share with implicit gradients, see `check_hypergradient`"
         accelerator, encoded = self.run.accelerator, []
         with frozen(self.loss_net), evaluating(self.loss_net):
             for batch in window:
@@ -119,8 +120,8 @@ class ImplicitGradients(Extension):
                     features = self.loss_net.encode(batch.inputs, batch.features).float()
                 encoded.append(replace(batch, features=features))
             mean = lambda vector: accelerator.reduce(vector, reduction="mean")  # noqa: E731
-            self.adjoints = self.solve(encoded, update, energy_weight, mean)
-        self.energy_weight = energy_weight
+            self.adjoints = self.solve(encoded, update, weight, mean)
+        self.weight = weight
         found = {f"hypergradient_{name}": value for name, value in self.adjoints.diagnostics.items()}
         self.run.meters.add(**found)
         if self.config.method != "unrolled":
@@ -138,7 +139,7 @@ class ImplicitGradients(Extension):
     def loss_net_term(self, batch: MicroBatch, energies: Tensor, loss: Tensor) -> Tensor:
         """Minus the slopes of λ1 · task term along the directions. Its gradient in the loss-net is the implicit term of
         the hypergradient, since the task loss does not depend on the loss-net."""
-        values = iter(self.energy_weight * self.energy_loss.task_term(energy) for energy in energies.split(1, dim=1))
+        values = iter(self.weight * self.energy_loss.task_term(energy) for energy in energies.split(1, dim=1))
         term: Any = -sum(line.slope([next(values) for _ in line.points]) for line in self._lines)
         self._compare(loss, term)
         return term

@@ -1,5 +1,5 @@
 """λ1, the weight of the energy in the task-net's loss: the rule that chooses it, its schedule, and its balance with the
-task loss."""
+task loss. [`EnergyWeight`] owns it: whoever needs λ1 asks it for the share or for the weight."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ..energy_losses import ENERGY_LOSSES
+
 # Measure whether the energy pulls unseen rows to their gold labels or away from them.
 
 ALIGNMENT, PULL = "energy_alignment", "energy_pull"  # as an evaluation reports them
+SHARE, WEIGHT = "energy_share", "energy_weight"  # as a training log reports them
 SCALES = tuple(2 ** (k / 4) for k in range(-8, 5))  # of the logits, 1 / temperature: 0.25 to 2
 AT_ONCE = 2**20  # logits in one call of the task loss
 
@@ -138,14 +141,6 @@ def prefix_of(eval_dataset: Any) -> str:
     return f"{EVAL}{next(iter(eval_dataset))}_" if isinstance(eval_dataset, dict) and eval_dataset else EVAL
 
 
-def is_ruled(args: Any, space: Any) -> bool:
-    """True if λ1 follows the task loss's pull: none is given, and a task loss of gold labels says how strong the energy
-    may be. With rows that lack gold, only evaluations can say it. Implicit gradients and mutual learning need a fixed
-    λ1."""
-    knows = space.has_all_gold or args.eval_strategy != "no"
-    return args.energy_weight is None and args.weight_may_be_ruled and knows
-
-
 def balanced(
     term: Tensor,
     task_loss: Tensor,
@@ -235,72 +230,99 @@ class Lessons(NamedTuple):
 
 
 class EnergyWeight:
-    """λ1 over a run.
+    """λ1 of a run, in one of two forms. The *weight* is the number that multiplies the energy term. The *share* says
+    how hard the energy pulls at the logits, relative to the task loss. The weight that gives this pull is measured.
 
     Args:
-        args: its `energy_weight`, `energy_weight_schedule` and `energy_weight_balance` are read in every step.
-        reduce: sums a tensor over the processes.
-        ruled: True if the rule chooses λ1, see [`ruled_share`]; without evaluations, it is `BLIND_SHARE`.
+        args: [`SealTrainingArguments`]; they are read in every step.
         has_all_gold: False if some rows have a reward in place of gold. Such rows have no gradient of the task loss,
             and that of the few others vanishes once they are learned. λ1 is then relative to the gradient's norm on
             validation rows, which the last evaluation measured, see [`measured_pull`]. The share is constant,
             `REWARD_SHARE`: the energy knows the reward, which the gold of few rows cannot confirm.
+        reduce: sums a tensor over the processes.
         prefix: see [`prefix_of`].
     """
 
     def __init__(
         self,
         args: Any,
-        reduce: Callable[[Tensor], Tensor],
-        ruled: bool,
         has_all_gold: bool = True,
+        reduce: Callable[[Tensor], Tensor] = lambda values: values,
         prefix: str = EVAL,
     ):
-        self.args, self.reduce, self.ruled, self.has_all_gold, self.prefix = args, reduce, ruled, has_all_gold, prefix
-        self._share: float | None = None  # the rule's, since the last evaluation
+        self.args, self.has_all_gold, self.reduce, self.prefix = args, has_all_gold, reduce, prefix
+        self._ruled_share: float | None = None  # since the last evaluation
         self._pull = 0.0  # as measured by it
 
-    def at(self, done: float, log_history: Iterable[Mapping[str, float]]) -> float:
-        """λ1 when the share `done` in [0, 1] of the run is done."""
-        if not self.ruled:
-            return self.args.fixed_energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
-        if self._share is None:
-            self._share = self._chosen(log_history)
-            self._pull = 0.0 if self.has_all_gold else measured_pull(log_history, self.prefix)
-        return self._share if self.has_all_gold or self._pull else 0.0
+    @property
+    def is_ruled(self) -> bool:
+        """True if the rule chooses the share, see [`ruled_share`]; without evaluations, it is `BLIND_SHARE`. λ1 is then
+        not given, and a task loss of gold labels says how strong the energy may be. With rows that lack gold, only
+        evaluations can say it. Implicit gradients, and a loss that reads λ1 too, need a constant weight."""
+        args, loss = self.args, ENERGY_LOSSES.get(self.args.energy_loss)
+        if args.energy_weight is not None or loss is None or loss.reads_weight or args.task_weight == 0:
+            return False
+        return args.hypergradient == "none" and (self.has_all_gold or args.eval_strategy != "no")
 
-    def _chosen(self, log_history: Iterable[Mapping[str, float]]) -> float:
-        if not self.has_all_gold:
-            return REWARD_SHARE
-        return BLIND_SHARE if self.args.eval_strategy == "no" else ruled_share(log_history, self.prefix)
+    @property
+    def is_share(self) -> bool:
+        """True if λ1 is a share of the task loss's pull: by the rule, or by `energy_weight_balance`."""
+        return self.is_ruled or self.args.energy_weight_balance
 
-    def lessons(self, log_history: Sequence[Mapping[str, Any]], kept: int, epoch: float) -> Lessons:
-        """How far the loss-net taught, in a run whose weights of step `kept` are kept.
+    @property
+    def constant(self) -> float:
+        """λ1 as given, without schedule or balance; 1 if it is not given."""
+        return 1.0 if self.args.energy_weight is None else self.args.energy_weight
 
-        Args:
-            log_history: of the Trainer's state.
-            epoch: the epoch of that step.
+    @property
+    def is_never_used(self) -> bool:
+        """True if λ1 is 0 in every step."""
+        return not self.is_ruled and self.constant == 0
+
+    def share(self, state: Any) -> float | None:
+        """λ1 of the step that follows `state`, a `TrainerState`, as a share of the task loss's pull; None if it is a
+        weight."""
+        if not self.is_share:
+            return None
+        if not self.is_ruled:
+            return self._scheduled(state)
+        if self._ruled_share is None:
+            self._ruled_share = self._chosen(state.log_history)
+            self._pull = 0.0 if self.has_all_gold else measured_pull(state.log_history, self.prefix)
+        return self._ruled_share if self.has_all_gold or self._pull else 0.0
+
+    def weight(self, state: Any) -> float | None:
+        """λ1 of this step as the number that multiplies the energy term; None if each micro-batch measures it."""
+        if self.is_ruled and not self.has_all_gold:
+            return (self.share(state) or 0.0) * self._pull
+        return None if self.is_share else self._scheduled(state)
+
+    def is_zero(self, state: Any) -> bool:
+        """True if the energy does not teach in this step."""
+        return (self.share(state) if self.is_share else self.weight(state)) == 0
+
+    def in_words(self, state: Any) -> str:
+        """λ1 of this step, to two digits."""
+        share = self.share(state)
+        return f"λ1 {self.weight(state):.2g}" if share is None else f"λ1 {share:.2g} of the task loss's pull"
+
+    def weigh(
+        self, state: Any, term: Tensor, task_loss: Tensor, logits: Tensor, beside: Sequence[Tensor] = ()
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """λ1 of this step times the energy term; and figures for the log. Tensors as for [`balanced`].
+
+        Raises:
+            ValueError: the term is no scalar.
         """
-        start = {"step": 0, "epoch": 0.0}
-        if not self.ruled:
-            found: list[tuple[Any, float]] = [
-                (start, self.args.fixed_energy_weight)
-            ]  # entry -> λ1 of the steps after it
-        elif not self.has_all_gold:
-            entries = _evaluations(log_history, self.prefix)
-            found = [(entry, REWARD_SHARE * bool(measured_pull([entry], self.prefix))) for entry in entries]
-        elif self.args.eval_strategy == "no":
-            found = [(start, BLIND_SHARE)]
-        else:
-            found = list(ruled_shares(log_history, self.prefix))
-        positive = [(entry["step"], entry["epoch"], value) for entry, value in found if value > 0]
-        before = [(at, value) for step, at, value in positive if step < kept]
-        factors = [e["energy_weight"] for e in log_history if "energy_weight" in e and e["step"] <= kept]
-        dead = bool(before) and bool(factors) and max(factors) == 0
-        later = positive[0][1] if positive and not before else None
-        if dead or not before:
-            return Lessons(0.0, None, epoch, later, self.ruled, dead)
-        return Lessons(max(value for _, value in before), before[0][0], epoch, None, self.ruled)
+        if term.dim() > 0:
+            raise ValueError(f"`task_term` gave {tuple(term.shape)}; expected a scalar, the mean over the batch.")
+        share, weight = self.share(state), self.weight(state)
+        if share is None:
+            return self._scheduled(state) * term, {}
+        if weight is not None:
+            return weight * term, {WEIGHT: term.new_full((), weight)}
+        term, ratio = balanced(term, task_loss, logits, self.reduce, beside)
+        return share * term, {WEIGHT: share * ratio}
 
     def evaluated(self, metrics: Mapping[str, float], in_training: bool) -> None:
         """Called after an evaluation: the share is computed anew.
@@ -308,8 +330,8 @@ class EnergyWeight:
         Raises:
             ValueError: the rule chooses λ1, but the evaluation did not measure what it reads.
         """
-        self._share = None
-        counts = in_training and self.ruled and self.args.eval_strategy != "no" and f"{self.prefix}loss" in metrics
+        self._ruled_share = None
+        counts = in_training and self.is_ruled and self.args.eval_strategy != "no" and f"{self.prefix}loss" in metrics
         if counts and f"{self.prefix}{ALIGNMENT}" not in metrics:
             raise ValueError(
                 "This evaluation did not measure the energy's alignment, by which λ1 is chosen. Does a subclass "
@@ -317,19 +339,42 @@ class EnergyWeight:
                 "`energy_weight`."
             )
 
-    def weigh(
-        self, weight: float, term: Tensor, task_loss: Tensor, logits: Tensor, beside: Sequence[Tensor] = ()
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The energy term times `weight`, λ1 of this step; and figures for the log. Arguments as for [`balanced`].
+    def lessons(self, state: Any, keeps_best: bool) -> Lessons:
+        """How far the loss-net taught in a run.
 
-        Raises:
-            ValueError: the term is no scalar.
+        Args:
+            state: the Trainer's, at its end.
+            keeps_best: True if the weights of the best checkpoint are kept.
         """
-        if term.dim() > 0:
-            raise ValueError(f"`task_term` gave {tuple(term.shape)}; expected a scalar, the mean over the batch.")
-        if not self.ruled and not self.args.energy_weight_balance:
-            return weight * term, {}
-        if self.ruled and not self.has_all_gold:
-            return weight * self._pull * term, {"energy_weight": term.new_full((), weight * self._pull)}
-        term, ratio = balanced(term, task_loss, logits, self.reduce, beside)
-        return weight * term, {"energy_weight": weight * ratio}
+        log, ruled = state.log_history, self.is_ruled
+        kept = state.best_global_step if keeps_best and state.best_global_step else state.global_step
+        epochs = (entry["epoch"] for entry in log if entry.get("step") == kept and "epoch" in entry)
+        epoch = next(epochs, state.epoch or 0.0)
+        start = {"step": 0, "epoch": 0.0}
+        found: list[tuple[Any, float]]  # entry -> λ1 of the steps after it
+        if not ruled:
+            found = [(start, self.constant)]
+        elif not self.has_all_gold:
+            entries = _evaluations(log, self.prefix)
+            found = [(entry, REWARD_SHARE * bool(measured_pull([entry], self.prefix))) for entry in entries]
+        elif self.args.eval_strategy == "no":
+            found = [(start, BLIND_SHARE)]
+        else:
+            found = list(ruled_shares(log, self.prefix))
+        positive = [(entry["step"], entry["epoch"], value) for entry, value in found if value > 0]
+        before = [(at, value) for step, at, value in positive if step < kept]
+        weights = [entry[WEIGHT] for entry in log if WEIGHT in entry and entry["step"] <= kept]
+        dead = bool(before) and bool(weights) and max(weights) == 0
+        later = positive[0][1] if positive and not before else None
+        if dead or not before:
+            return Lessons(0.0, None, epoch, later, ruled, dead)
+        return Lessons(max(value for _, value in before), before[0][0], epoch, None, ruled)
+
+    def _scheduled(self, state: Any) -> float:
+        done = state.global_step / max(state.max_steps, 1)
+        return self.constant * SCHEDULES[self.args.energy_weight_schedule](done)
+
+    def _chosen(self, log_history: Iterable[Mapping[str, float]]) -> float:
+        if not self.has_all_gold:
+            return REWARD_SHARE
+        return BLIND_SHARE if self.args.eval_strategy == "no" else ruled_share(log_history, self.prefix)

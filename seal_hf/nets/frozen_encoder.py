@@ -19,14 +19,16 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions
 
+from ..core.space import REWARD_CODES, SAMPLE_WEIGHT
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.length_order import longest_first
 from ..utils.modules import in_evaluation
 from .encoders import inputs_of, vector
-from .feature_cache import cached_features
+from .feature_cache import FEATURES, cached_features
 from .heads import FIRST, LAST, MEAN, alike, own_pooler
 
 OUTPUTS = "encoder_outputs"  # the column with the outputs of the task-net's encoder
+BESIDE_INPUTS = ("labels", FEATURES, OUTPUTS, REWARD_CODES, SAMPLE_WEIGHT)  # columns that no encoder reads
 OF_ENCODER = ("input_ids", "attention_mask", "token_type_ids")  # columns that only the encoder reads
 PROBED = 4  # rows used to find out what the head reads
 
@@ -142,3 +144,8 @@ def _unfit(name: str) -> ValueError:
         "last token and the pooled output, which are kept. Leave it out, or use an encoder whose head reads only "
         "these, such as BERT, RoBERTa, DistilBERT or Qwen."
     )
+
+
+def encoder_inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The columns of a batch that an encoder reads."""
+    return {name: value for name, value in batch.items() if name not in BESIDE_INPUTS}

@@ -25,7 +25,6 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutput
 
 from ..core.sequences import pack
-from ..data.tensors.words import positions
 from .encoders import pool, vector, without_pooler
 from .heads import MEAN
 from .text_pooling import IN_WORDS, PooledConfig, PooledForSequenceClassification, classifier_reads, described
@@ -192,6 +191,8 @@ def most_tokens(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) ->
     """The limit of tokens that a net reads at once; None if neither its tokenizer nor its configuration states it."""
     if isinstance(config, WindowedConfig):
         return config.window_size
+    from ..data.tensors.words import positions
+
     said = tokenizer.model_max_length if tokenizer.model_max_length < 10**12 else None  # no limit: 10**30
     return min(filter(None, (said, positions(config))), default=None)
 

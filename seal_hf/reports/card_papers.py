@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from ..training.arguments import CROSS_ENTROPY
+from ..energy_losses import CROSS_ENTROPY
 
 
 class Paper(NamedTuple):

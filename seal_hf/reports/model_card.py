@@ -12,7 +12,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from ..training.arguments import CROSS_ENTROPY
+from ..energy_losses import CROSS_ENTROPY
 from ..utils.messages import printable
 from ..utils.recorded import recorded
 from .card_decisions import decisions_section, usage_section
@@ -80,7 +80,7 @@ def model_card(
         task_loss: the task-net's own loss, see `TASK_LOSSES` and `TAG_TASK_LOSSES`.
         crf: True if the task-net has a CRF.
         chosen: True if validation chose the decoder, False if the user did.
-        verdict: sentences on the run, as [`seal_hf.training.verdict`] forms them.
+        verdict: sentences on the run, as [`seal_hf.training.hints`] forms them.
         label_columns: title -> L cells in Markdown, further columns of the table of labels.
         unseen_labels: labels without a training row.
         missed_labels: labels that no gold row gets, though rows were judged that have them.

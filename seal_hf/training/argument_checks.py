@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..energy_losses import ENERGY_LOSSES, EnergyLoss
+from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES, EnergyLoss
 
-CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
 CONSTANT_WEIGHT = {"energy_weight_schedule": "constant", "energy_weight_balance": False}  # of a constant λ1
 
 
@@ -20,7 +19,7 @@ def check_weight(args: Any) -> None:
             "`use_legacy_prediction_loop` is True: its evaluations do not measure by what the rule chooses λ1. Leave "
             "it out, or give `energy_weight`."
         )
-    if ENERGY_LOSSES[args.energy_loss].weight_is_ruled:
+    if not ENERGY_LOSSES[args.energy_loss].reads_weight:
         return
     changed = [name for name, kept in CONSTANT_WEIGHT.items() if getattr(args, name) != kept]
     if changed:

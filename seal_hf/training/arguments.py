@@ -11,7 +11,7 @@ from transformers import SchedulerType
 
 from ..core.label_sets import SPARSE_FROM
 from ..core.task import COSTS, choices, task_losses
-from ..energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
+from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
 from ..extensions.cost_augmented import PARAMETERIZATIONS
 from ..extensions.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
 from ..loss_net.energy_weight import SCHEDULES
@@ -20,7 +20,6 @@ from ..nets.encoders import ENCODER_MODES
 from ..saving.export import ADAPTER_EXPORTS
 from ..utils.messages import brief
 from ..utils.options import check_value
-from .argument_checks import CROSS_ENTROPY as CROSS_ENTROPY
 from .argument_checks import check_coherence, check_hypergradient, check_weight
 from .loss_weights import LossWeightArguments
 from .mask_arguments import MaskArguments
@@ -395,17 +394,6 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             raise ValueError(
                 "`energy_weight` and `task_weight` are both 0: the task-net would have no loss. Set one of them."
             )
-
-    @property
-    def weight_may_be_ruled(self) -> bool:
-        """True if a rule may choose λ1 where none is given: a task loss says what the energy is worth."""
-        loss = ENERGY_LOSSES.get(self.energy_loss)
-        return loss is not None and loss.weight_is_ruled and self.task_weight > 0 and self.hypergradient == "none"
-
-    @property
-    def fixed_energy_weight(self) -> float:
-        """λ1 if no rule chooses it."""
-        return 1.0 if self.energy_weight is None else self.energy_weight
 
     @property
     def loss_net_compile_options(self) -> dict[str, Any] | None:

@@ -16,13 +16,11 @@ from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import EvalLoopOutput, PredictionOutput, TrainOutput, default_compute_objective
 from transformers.utils import logging
 
-from ..core.space import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
+from ..core.space import OutputSpace
 from ..data.tensors.collators import TensorRows, collate_rows
 from ..data.tensors.length_order import longest_first, order_of, put_back
 from ..energy_losses import GOLD, OUTPUT
-from ..loss_net.energy_weight import ALIGNMENT, PULL
-from ..nets.feature_cache import FEATURES
-from ..nets.frozen_encoder import OUTPUTS, FrozenEncoder
+from ..loss_net.energy_weight import ALIGNMENT, PULL, EnergyWeight
 from ..saving.checkpoints import COMPLETE, step_of, without_tokens
 from ..saving.export import make_branch, tell_local_base
 from ..utils.faults import fault_of, writing
@@ -40,7 +38,7 @@ from .checks import (
     tell_inexact,
 )
 from .epochs import SaveAfterEvaluation, check_workers, take_steps, tell_epochs
-from .evaluation import putting_back, scored_by, scoring
+from .evaluation import changed, scored_by, scorer
 from .hints import hint_at
 from .label_parts import see_labels
 from .meters import Meters, contrasts
@@ -50,7 +48,6 @@ from .run_record import contents
 from .samplers import SeededByEpoch, order_seed
 
 logger = logging.get_logger(__name__)
-BESIDE_INPUTS = ("labels", FEATURES, OUTPUTS, REWARD_CODES, SAMPLE_WEIGHT)  # columns that no encoder reads
 
 
 class StructuredTrainer(Trainer):
@@ -75,23 +72,20 @@ class StructuredTrainer(Trainer):
     model_role = "task-net"
     run_settings: dict[str, Any] = {}
     evaluates_by_length = True
-    puts_back = False  # True within `evaluate` and `predict`, whose results return in the rows' own order
     args: Any  # [`SealTrainingArguments`] or [`EnergyTrainingArguments`]
     model: Any
     hub_model_id: Any  # a name, once the repo is there
     eval_dataset: Any
     space: OutputSpace = None  # type: ignore[assignment]  # until the constructor has the model
     in_checkpoint = False  # True while one is saved
-    weight_is_ruled = False  # True if evaluations choose λ1
+    energy_weight: EnergyWeight | None = None  # λ1, with a loss-net beside the model
     evaluated_batches = 0  # in the current evaluation
     meters_energies = True  # in an evaluation
-    frozen_encoder: FrozenEncoder | None = None  # the task-net's, with `freeze_encoder`
-    loss_net_is_cached = False  # True if the features of the loss-net's own encoder are read from disk
     _given_space: OutputSpace | None = None
     resumed_step = 0
     carried: CarriedFigures  # of the current run
-    loss_net_at_start: dict[str, Tensor] | None = None  # with `auto_find_batch_size`, which begins a run several times
     _resumed_from: str | None = None
+    _puts_back = False  # True within `evaluate` and `predict`, whose results return in the rows' own order
     _contents: dict[str, tuple[Any, Any]]  # attribute -> (data set, its contents)
     _trial = None  # set by the Trainer: the trial whose values the arguments have
 
@@ -162,7 +156,7 @@ class StructuredTrainer(Trainer):
         hooks = (type(self).evaluate, type(self).evaluation_loop)
         if all(hook.__module__.startswith("seal_hf.") for hook in hooks):  # a subclass's may give more figures
             check_best_metric(self.args, self.compute_metrics, self.eval_dataset)
-        hint_at(self.args, num_training_steps, self.weight_is_ruled, self.space.has_all_gold)
+        hint_at(self.args, num_training_steps, self.energy_weight)
         self.resumed_step = step_of(self._resumed_from)
         if self._resumed_from is not None and self.resumed_step >= num_training_steps:
             reached = f"is at step {self.resumed_step} of {num_training_steps}"
@@ -240,13 +234,22 @@ class StructuredTrainer(Trainer):
         """As the Trainer's; stops training if the nets diverged, before a metric meets NaN."""
         if self.is_in_train:
             self._check_finite()
-        with putting_back(self):
+        with changed(self, _puts_back=True):
             return super().evaluate(*args, **kwargs)
 
     def predict(self, *args: Any, **kwargs: Any) -> PredictionOutput:
         """As the Trainer's."""
-        with putting_back(self):
+        with changed(self, _puts_back=True):
             return super().predict(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def predicting(self, preprocess: Callable | None = None) -> Iterator[None]:
+        """Inside, the trainer predicts logits, or what `preprocess` makes of them, and nothing else: metrics, energies,
+        the user's `preprocess_logits_for_metrics` and `prediction_loss_only` are off."""
+        off = {"compute_metrics": None, "meters_energies": False}
+        with changed(self, preprocess_logits_for_metrics=preprocess, **off):
+            with changed(self.args, prediction_loss_only=False):
+                yield
 
     def evaluation_loop(
         self, dataloader: DataLoader, description: str, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
@@ -256,7 +259,9 @@ class StructuredTrainer(Trainer):
         self._evaluation_facts()  # clear those of an interrupted evaluation
         self.evaluated_batches = 0
         kwargs["metric_key_prefix"] = metric_key_prefix
-        with scoring(self, dataloader, description, order):
+        whole = description == "Prediction"  # `predict` returns the logits
+        by_batch, compute_metrics = scorer(self, dataloader, whole, order)
+        with changed(self, compute_metrics=compute_metrics), changed(self.args, batch_eval_metrics=by_batch):
             output: Any = super().evaluation_loop(dataloader, description, *args, **kwargs)
         facts = self._evaluation_facts()
         output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in facts.items()})
@@ -272,7 +277,7 @@ class StructuredTrainer(Trainer):
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
         """By length, unless the order matters: for metrics, results or noise by batch, or in a loader for the user."""
-        args, sorts = self.args, self.puts_back and self.evaluates_by_length
+        args, sorts = self.args, self._puts_back and self.evaluates_by_length
         seen = args.batch_eval_metrics or not args.eval_do_concat_batches or not sorts
         if seen or getattr(args, "use_legacy_prediction_loop", False):
             return super()._get_eval_sampler(eval_dataset)
@@ -295,6 +300,9 @@ class StructuredTrainer(Trainer):
             self.meters.check()
             logs |= self._log_facts(self.meters.drain(), at_end)
         if at_end:
+            if self.carried.loss is None and self.carried.earlier is not None:  # nothing was left to train
+                self._see_loss(none := torch.zeros((), device=self.args.device))
+                self._total_loss_scalar += none.item()
             logs |= self.carried.closing(self, logs)
         super().log(logs, start_time)
 
@@ -307,19 +315,13 @@ class StructuredTrainer(Trainer):
         energies = self.accelerator.gather_for_metrics(energies)  # drops rows that only pad the last batch
         self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
 
-    def _meter_orders(self, orders: Tensor) -> None:
-        """Meter three counts of an evaluation's fresh samples that differ from gold, (B, 3): samples with a higher
-        energy than gold, samples less likely than gold by the task-net, and all samples."""
-        orders = self.accelerator.gather_for_metrics(orders)
-        self.eval_meters.add(energy_order=orders[:, 0], task_net_order=orders[:, 1], contrasted=orders[:, 2])
-
     def _check_finite(self) -> None:
         self.meters.check({self.model_role: self.model})
 
     def _reset_meters(self) -> None:
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
         self.carried = CarriedFigures(self._resumed_from)
-        self.carried.restore_meters(self)
+        self.meters.restore(self.carried.metered(self.args))
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
@@ -335,7 +337,6 @@ class StructuredTrainer(Trainer):
         tell_inexact(self.args, self._resumed_from)
         tell_epochs(self, self.train_dataset)
         take_steps(self.args, self.train_dataset)
-        self.loss_net_at_start = None
         asked = self.args.eval_on_start
         self.args.eval_on_start = asked and self._resumed_from is None  # that evaluation was made, and counts once
         try:
@@ -355,8 +356,14 @@ class StructuredTrainer(Trainer):
         return found
 
     def _maybe_log_save_evaluate(self, tr_loss: Tensor, *args: Any, **kwargs: Any) -> None:
-        self.carried.see_loss(self, tr_loss)
+        self._see_loss(tr_loss)
         super()._maybe_log_save_evaluate(tr_loss, *args, **kwargs)
+
+    def _see_loss(self, loss: Tensor) -> None:
+        """Add the losses before the checkpoint to those of a resumed run, once."""
+        if (earlier := self.carried.see_loss(loss, self.args)) is not None:
+            total, self._globalstep_last_logged = earlier
+            self._total_loss_scalar += total
 
     def contents_of(self, name: str) -> Any:
         """A description of `train_dataset` or `eval_dataset`, see [`contents`]; computed once."""
@@ -368,7 +375,7 @@ class StructuredTrainer(Trainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         self._check_finite()
-        with self.checkpoints.writing(self._get_output_dir(trial=trial)):
+        with self.checkpoints.writing(self._get_output_dir(trial=trial)), changed(self, in_checkpoint=True):
             super()._save_checkpoint(model, trial)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
@@ -466,8 +473,3 @@ def _default_objective(metrics: dict[str, float]) -> float:
     of_energies = ("_energy_output", "_energy_gold", "_energy_auc", "_task_net_auc", f"_{ALIGNMENT}", f"_{PULL}")
     names = [name for name in metrics if not name.endswith(of_energies)]
     return default_compute_objective({name: metrics[name] for name in names})
-
-
-def encoder_inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The columns of a batch that an encoder reads."""
-    return {name: value for name, value in batch.items() if name not in BESIDE_INPUTS}

@@ -34,23 +34,26 @@ class CarriedFigures:
         self.begun = time.time()
         self.loss: Tensor | None = None  # the Trainer's sum since its last log, of this process, after the first step
 
-    def restore_meters(self, trainer: Any) -> None:
-        """Give the trainer's meters what was metered before the checkpoint."""
-        for name, (values, count) in self.earlier["metered"].items() if self.earlier is not None else ():
-            trainer.meters.sums[name] = torch.tensor(_own(values, trainer.args), device=trainer.args.device)
-            trainer.meters.counts[name] = count
+    def metered(self, args: Any) -> dict[str, tuple[float, int]]:
+        """Name -> sum and count of what this process metered before the checkpoint."""
+        found = self.earlier["metered"].items() if self.earlier is not None else ()
+        return {name: (_own(values, args), count) for name, (values, count) in found}
 
-    def see_loss(self, trainer: Any, loss: Tensor) -> None:
+    def see_loss(self, loss: Tensor, args: Any) -> tuple[float, int] | None:
         """Called after each step, before its log. The first time, add the losses before the checkpoint.
 
         Args:
             loss: the Trainer's sum since the last log, a scalar, which is changed in place.
+
+        Returns:
+            the first time in a resumed run, the sum of all logged losses before the checkpoint and the step of the last
+            log; else None.
         """
-        if self.loss is None and self.earlier is not None:
-            loss += _own(self.earlier["loss"], trainer.args)
-            trainer._total_loss_scalar += self.earlier["total_loss"]
-            trainer._globalstep_last_logged = self.earlier["logged_step"]
-        self.loss = loss
+        earlier, self.loss = self.earlier if self.loss is None else None, loss
+        if earlier is None:
+            return None
+        loss += _own(earlier["loss"], args)
+        return earlier["total_loss"], earlier["logged_step"]
 
     def write(self, trainer: Any, folder: Path) -> None:
         """Write all figures to a checkpoint; called in every process."""
@@ -80,9 +83,6 @@ class CarriedFigures:
         """The figures of the Trainer's closing log that cover all of a resumed run."""
         if self.earlier is None:
             return {}
-        if self.loss is None:  # nothing was left to train
-            self.see_loss(trainer, torch.zeros((), device=trainer.args.device))
-            trainer._total_loss_scalar += self.loss.item()  # type: ignore[attr-defined]
         steps, args, loader = trainer.state.global_step, trainer.args, trainer.callback_handler.train_dataloader
         rows = steps * trainer.get_total_train_batch_size(args)
         if args.max_steps <= 0:

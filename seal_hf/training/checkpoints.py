@@ -20,7 +20,8 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging
 
 from ..energy_losses import ENERGY_LOSSES
-from ..loss_net.energy_weight import ALIGNMENT, PULL
+from ..extensions import wanted_extensions
+from ..loss_net.energy_weight import ALIGNMENT, PULL, WEIGHT
 from ..loss_net.loss_net import LOSS_NET_FOLDER, LossNet
 from ..nets.adapters import library_of
 from ..saving.checkpoints import check_complete, checkpoint_to_resume, rotate, written_whole
@@ -48,7 +49,6 @@ from ..utils.gate import check_origin
 from .carried import CarriedFigures
 from .launchers import check_resume
 from .run_record import own_defaults, record_of
-from .setup import wanted_extensions
 
 logger = logging.get_logger(__name__)
 
@@ -159,7 +159,7 @@ class Checkpoints:
         metric = f"eval_{(self.trainer.args.metric_for_best_model or '').removeprefix('eval_')}"
         for entry in log:
             for name, value in entry.items():
-                read = name in (metric, "epoch", "energy_weight") or name.endswith(("_loss", ALIGNMENT, PULL))
+                read = name in (metric, "epoch", WEIGHT) or name.endswith(("_loss", ALIGNMENT, PULL))
                 if read and (isinstance(value, bool) or not isinstance(value, (int, float))):
                     raise ValueError(
                         f"{Path(folder, TRAINER_STATE_NAME)}: `log_history` has {name} {value!r:.40}, expected a "
@@ -215,15 +215,6 @@ class TwoNetCheckpoints(Checkpoints):
 
     A checkpoint holds what is trained. Other saves are for users: plain nets with merged adapters.
     """
-
-    @contextmanager
-    def writing(self, run_dir: str) -> Iterator[Path]:
-        with super().writing(run_dir) as folder:
-            self.trainer.in_checkpoint = True
-            try:
-                yield folder
-            finally:
-                self.trainer.in_checkpoint = False
 
     @property
     def _loss_net(self) -> LossNet | None:

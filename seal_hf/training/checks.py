@@ -15,23 +15,26 @@ from transformers import PreTrainedModel, TrainingArguments
 from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
+from ..core.energy import ENERGIES
 from ..core.space import OutputSpace
 from ..core.task import SPACES
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.images import ImageRows
+from ..energy_losses import CROSS_ENTROPY
 from ..extensions.implicit.checks import check_hypergradient
 from ..loss_net.loss_net import LossNet
 from ..nets.adapters import LossAdapter, check_adapters, library_of
 from ..nets.encoders import MLPEncoder
 from ..nets.image_features import reads_images
+from ..nets.task_nets import feature_size
 from ..saving.export import saves_merged
+from ..saving.model import model_classes
 from ..utils.messages import closest, did_you_mean
-from .arguments import CROSS_ENTROPY, SealTrainingArguments
+from .arguments import SealTrainingArguments
 from .decisions import check_decoder
 from .launchers import check_launched_net, check_launcher
 from .quantised import check_quantised_run
 from .samplers import WindowRepeatSampler, has_few_labels
-from .task_nets import check_feature_size, given_loss_net
 
 logger = logging.get_logger(__name__)
 HIDDEN_STATES = "output_hidden_states"
@@ -222,6 +225,38 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
         )
 
 
+def given_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model: Any) -> LossNet:
+    """The loss-net. ValueError if it is None."""
+    if loss_net is None:
+        wrap = ", ".join(f"{kind.__name__}.from_task_net" for kind in model_classes())
+        raise ValueError(
+            f"energy_loss={args.energy_loss!r} needs a loss-net, but `model` lacks one. Its class name, "
+            f"{type(model).__name__}, and config.problem_type do not tell which outputs it has: wrap it by one of "
+            f"{wrap}; or pass `loss_net=`; or train with energy_loss='ce'."
+        )
+    return loss_net
+
+
+def check_feature_size(loss_net: LossNet, model: Any) -> None:
+    """Raises ValueError if the loss-net was built for another feature size than that of its encoder or the task-net."""
+    if ENERGIES[loss_net.config.energy].reads is not None:
+        return
+    separate, expected = loss_net.config.encoder_mode == "separate", loss_net.config.feature_size
+    net: Any = loss_net.encoder if separate else model
+    if getattr(net.config, "hidden_size", None) == expected:
+        return
+    try:
+        found = feature_size(model, net if separate else None)
+    except ValueError:  # unknown before the first step
+        return
+    if found != expected:
+        owner = "its own encoder" if separate else f"the task-net, {type(model).__name__},"
+        raise ValueError(
+            f"The loss-net reads features of size {expected}, but {owner} gives {found}. Build it with "
+            f"LossNetConfig(feature_size={found}, ...), or leave `loss_net` out to have it built for this task-net."
+        )
+
+
 def check_hidden_states(loss_net: LossNet, model: PreTrainedModel) -> None:
     """Raises ValueError if the loss-net shares features of a task-net that gives no hidden states."""
     known = inspect.signature(model.forward).parameters
@@ -253,9 +288,7 @@ def check_begun(learner: object, args: SealTrainingArguments, callbacks: Iterabl
 
 def check_computed(trainer: Any, model: nn.Module) -> None:
     """Raises ValueError after a step in which the trainer did not compute the loss, so that the energy had no place."""
-    args = trainer.args
-    without = trainer.learner is None or (args.fixed_energy_weight == 0 and not trainer.weight_is_ruled)
-    if trainer.has_computed or without:
+    if trainer.has_computed or trainer.learner is None or trainer.energy_weight.is_never_used:
         return
     if not model.training:
         raise ValueError("The task-net stays in evaluation mode in a training step. Does it override `train`?")
@@ -323,6 +356,31 @@ def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datase
             raise ValueError(
                 f"`loss_net_feature_cache` needs TensorRows, but `{name}` is a {type(dataset).__name__}: wrap it, or "
                 "use `tokenize`."
+            )
+
+
+def check_freezing(trainer: Any, **datasets: Any) -> None:
+    """Raises ValueError if the task-net's encoder cannot be frozen with its outputs kept: `model_init`, adapters, data
+    sets that give rows one by one, or options that run the encoder in another way."""
+    args = trainer.args
+    others = {
+        "`model_init` makes new nets": trainer.model_init is not None,
+        "the task-net trains an adapter in the encoder": library_of(trainer.model) is not None,
+        "`torch_compile` is set, which compiles the encoder": args.torch_compile,
+        "`neftune_noise_alpha` is set, which changes what the encoder reads": args.neftune_noise_alpha is not None,
+        f"`hypergradient` is {args.hypergradient!r}, which runs the encoder": args.hypergradient != "none",
+        f"{trainer.accelerator.distributed_type.value} shards the task-net": trainer.is_fsdp_enabled
+        or trainer.is_deepspeed_enabled,
+        "`cost_augmented_network` is 'separated', which has an encoder of its own": args.energy_loss == "infnet_plus"
+        and args.cost_augmented_network == "separated",
+    }
+    for what, is_so in others.items():
+        if is_so:
+            raise ValueError(f"`freeze_encoder` is True, but {what}. Leave one of them out.")
+    for name, dataset in each_dataset(datasets):
+        if not isinstance(dataset, TensorRows):
+            raise ValueError(
+                f"`freeze_encoder` needs TensorRows, but `{name}` is a {type(dataset).__name__}: use `tokenize`."
             )
 
 

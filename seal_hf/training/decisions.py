@@ -16,7 +16,6 @@ from ..core.task import DECISIONS, task_of
 from ..nets.adapters import library_of
 from ..saving.export import ADAPTER_IS_NOT_FOLDED, saves_merged
 from ..saving.fold import check_foldable
-from .evaluation import predicting
 
 # Evaluations that gather decoded structures in place of logits.
 
@@ -102,7 +101,7 @@ def predicted(trainer: Any, dataset: Any, decoders: Sequence[str] | None = None)
     Raises:
         ValueError: the data set has no labels.
     """
-    with predicting(trainer, PredictionDecoder(trainer, decoders) if decoders else None):
+    with trainer.predicting(PredictionDecoder(trainer, decoders) if decoders else None):
         output = trainer.predict(dataset)
     if output.label_ids is None:
         raise ValueError("`dataset` has no labels: decisions are fitted on validation rows with labels.")

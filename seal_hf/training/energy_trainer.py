@@ -27,10 +27,11 @@ from ..core.task import SPACES
 from ..data.tensors.crops import check_crop_size, crop_averaged
 from ..energy_losses import GOLD, OUTPUT
 from ..loss_net.loss_net import LossNet, aligned
+from ..nets.frozen_encoder import encoder_inputs
 from ..saving.model import SealModel
 from ..utils.modules import evaluating
 from ..utils.noise import stateless_noise
-from .base import StructuredTrainer, encoder_inputs
+from .base import StructuredTrainer
 from .checks import check_task_net, tell_problem_type
 from .energy_arguments import EnergyTrainingArguments
 from .energy_methods import ENERGY_METHODS, Problem

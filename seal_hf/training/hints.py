@@ -1,35 +1,40 @@
-"""Hints before a run begins, each logged once, and after its end: they name the argument to change."""
+"""Hints before a run begins, each logged once, and after its end: they name the argument to change. The verdict on a
+run has its score, what the loss-net taught, and these hints."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from transformers import TrainerState, TrainingArguments
 from transformers.utils import logging
 
-from ..loss_net.energy_weight import BLIND_SHARE
+from ..loss_net.energy_weight import BLIND_SHARE, EnergyWeight
+from ..reports.verdict import MOST, NEXT, Score, Verdict
 
 logger = logging.get_logger(__name__)
 STILL_RISING = 0.02  # gain of the last evaluation, as a share of its figure
+TUNED = "tuning.json"  # in the output folder of a run whose settings were searched
+IN_WORDS = {"cross_entropy": "cross-entropy"}  # task loss -> its words, if they are not its name
 
 
-def hint_at(args: TrainingArguments, num_training_steps: int, ruled: bool = False, has_all_gold: bool = True) -> None:
+def hint_at(args: TrainingArguments, num_training_steps: int, weight: EnergyWeight | None = None) -> None:
     """Warn of a warm-up as long as the run, of a run that logs no step, and of a λ1 that no evaluation changes.
 
     Args:
         args: the run's.
         num_training_steps: updates of the whole run; 0 for an evaluation, which gets no hint.
-        ruled: True if evaluations choose λ1.
-        has_all_gold: False if rows lack gold: the first evaluation gives λ1 a value, otherwise the second.
+        weight: λ1, with an energy loss.
     """
     if args.process_index != 0 or num_training_steps == 0:
         return
-    for hint in hints(args, num_training_steps, ruled, has_all_gold):
+    for hint in hints(args, num_training_steps, weight):
         logger.warning_once(hint)
 
 
-def hints(args: Any, num_training_steps: int, ruled: bool = False, has_all_gold: bool = True) -> list[str]:
+def hints(args: Any, num_training_steps: int, weight: EnergyWeight | None = None) -> list[str]:
     """The hints, one sentence or two each."""
     found, steps = [], num_training_steps
     if (warmup := args.get_warmup_steps(steps)) >= steps:
@@ -43,13 +48,15 @@ def hints(args: Any, num_training_steps: int, ruled: bool = False, has_all_gold:
             f"No step is logged: `logging_steps` is {args.logging_steps:g} and the run has {steps}. Give "
             f"--logging_steps {max(1, steps // 10)}."
         )
-    if ruled and args.eval_strategy == "no":
+    if weight is None or not weight.is_ruled:
+        return found
+    if args.eval_strategy == "no":
         found.append(
             f"λ1 stays at {BLIND_SHARE:g} of the task loss's pull: without evaluations during training, nothing tells "
             "if the energy helps. Give --eval_strategy epoch and validation rows, or a weight: --energy_weight."
         )
-    needed = 2 if has_all_gold else 1
-    if ruled and args.eval_strategy != "no" and (evaluations := _evaluations_within(args, steps)) < needed:
+    needed = 2 if weight.has_all_gold else 1  # with rewards, the first evaluation gives λ1 a value
+    if args.eval_strategy != "no" and (evaluations := _evaluations_within(args, steps)) < needed:
         found.append(
             f"The energy teaches nothing: the run has {evaluations} evaluation{'s' * (evaluations != 1)} before its "
             f"end, but only the {('first', 'second')[needed - 1]} one can give it a weight. Give --eval_strategy steps "
@@ -94,3 +101,52 @@ def _evaluations_within(args: Any, steps: int) -> int:
     if args.max_steps > 0:  # epochs are unknown
         return steps
     return at_start + math.ceil(args.num_train_epochs) - 1
+
+
+# The verdict on a run.
+
+
+def verdict_of(trainer: Any, score: Score | None = None, hints: Iterable[str | None] = ()) -> Verdict:
+    """The verdict on a trainer's run.
+
+    Args:
+        trainer: a [`SealTrainer`], or the trainer of an energy network, whose verdict says nothing of a loss-net.
+        score: of the saved decisions, if it was measured.
+        hints: of [`seal_hf.training.hints`] on the run's outputs, the most important first; None is left out.
+    """
+    loss, state = getattr(trainer.args, "energy_loss", None), trainer.state
+    lessons = getattr(trainer, "lessons", None)
+    said = [] if score is None else [score.in_words()]
+    remedies = [hint for hint in (*hints, hint_after(trainer.args, state)) if hint is not None]
+    taught = lessons is not None and lessons.since is not None
+    if _is_linear(trainer):
+        said.append("The classifier is a logistic regression on frozen features. Nothing else was trained.")
+        remedies.append("the same command without --linear true trains a net.")
+    if loss is not None and state.global_step > 0:
+        alone = _task_loss(trainer)
+        if lessons is None:
+            said.append(f"The model was trained by {alone} alone.")
+        else:
+            said.append(lessons.in_words(alone))
+            of_rules = "seal-hf compare rewards shows what the rules gained."
+            remedies.append(lessons.remedy(loss) if trainer.space.has_all_gold else of_rules)
+    if not remedies and score is not None and not Path(trainer.args.output_dir, TUNED).is_file():
+        remedies.append("--tune 12 searches better settings.")
+    return Verdict(taught, (*said, *(f"{NEXT}{remedy}" for remedy in remedies[:MOST])))
+
+
+def store_verdict(trainer: Any, verdict: Verdict | None = None) -> None:
+    """Write a verdict, by default that on the training alone, into the config of the trainer's model."""
+    config = trainer.accelerator.unwrap_model(trainer.model).config
+    if trainer.state.global_step > 0 or _is_linear(trainer):  # else the run that trained the weights has stored one
+        config.verdict = (verdict or verdict_of(trainer)).as_json()
+
+
+def _is_linear(trainer: Any) -> bool:
+    """True if a logistic regression took the place of a training."""
+    return getattr(trainer, "linear_head", None) is not None
+
+
+def _task_loss(trainer: Any) -> str:
+    name = trainer.args.task_loss
+    return IN_WORDS.get(name, f"the task loss {name}")

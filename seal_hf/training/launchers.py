@@ -14,6 +14,7 @@ from torch import nn
 from transformers import TrainingArguments
 
 from ..energy_losses import ENERGY_LOSSES
+from ..loss_net.energy_weight import EnergyWeight
 from ..nets.adapters import library_of
 from ..utils.compat import FSDP_ARGUMENT_IS_FSDP1
 from .arguments import SealTrainingArguments
@@ -192,7 +193,7 @@ def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator, encode
     """ValueError for options that are untested with a sharded task-net, or known to fail."""
     loss = ENERGY_LOSSES.get(args.energy_loss)
     has_partner = loss is not None and loss.has_partner
-    balances = loss is not None and (args.energy_weight is None or args.energy_weight_balance)
+    balances = loss is not None and EnergyWeight(args).is_share
     name = "FSDP" if accelerator.distributed_type is DistributedType.FSDP else "DeepSpeed"
     refused = [
         (accelerator.mixed_precision == "fp16", "fp16", "use bf16"),

@@ -63,6 +63,11 @@ class Meters:
             self.sums[name] = self.sums[name] + total if name in self.sums else total
             self.counts[name] = self.counts.get(name, 0) + value.numel()
 
+    def restore(self, metered: Mapping[str, tuple[float, int]]) -> None:
+        """Go on from sums and counts, by name, of before a checkpoint."""
+        self.sums |= {name: torch.tensor(total, device=self.accelerator.device) for name, (total, _) in metered.items()}
+        self.counts |= {name: count for name, (_, count) in metered.items()}
+
     def __contains__(self, name: str) -> bool:
         """True if the quantity was observed since the last `drain`."""
         return name in self.sums

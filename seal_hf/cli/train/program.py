@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from transformers import set_seed
 from transformers.utils.logging import disable_progress_bar
 
-from ...reports.common import SHOWN
-from ...reports.page.collect import command_of, reported
+from ...reports.common import SHOWN, Ending
 from ...saving.earlier_run import check_output_dir, remove_checkpoints
 from ...utils.faults import RESUMED, writing
 from ...utils.files import locked
@@ -37,6 +36,7 @@ from ..recipes import (
 from ..tuning import Space
 from ..tuning.tune import Tuning
 from .arguments import Arguments
+from .closing import close_run, command_of, reported
 from .run_log import log_in_lines, what_begins_anew, without_reports
 
 SHARED = {"logging_steps": 0.05}  # of the packaged recipes: twenty lines, and points of the curves in the report
@@ -53,7 +53,7 @@ class Prepared(NamedTuple):
 
     Attributes:
         trainer: with the rows of training and validation.
-        splits: name -> what it is evaluated on after training, in the form that the program's `close` reads: `eval`,
+        splits: name -> what it is evaluated on after training, in the form that the program's `evaluate` reads: `eval`,
             and `test` and others, if any.
     """
 
@@ -73,7 +73,8 @@ class Program:
         loader: (the data's arguments, `seed`) -> the data.
         ranges: arguments -> what `--tune` searches beside λ1.
         make_trainer: (data, arguments) -> what is ready to train.
-        close: (what has trained, data, arguments) -> the figures of the run, after all is saved and reported.
+        evaluate: (what has trained, data, arguments) -> the figures of the run, and how they are reported. It fits the
+            decisions and stores them in the task-net; nothing is saved yet.
         kind: (command line) -> the kind, a key of `recipes`; default: the only one.
         shares: True if λ1 may be a share of the task loss's pull, which needs gold labels for all rows.
         settle: sets arguments that depend on others; ValueError for impossible ones.
@@ -88,7 +89,7 @@ class Program:
     loader: Callable[..., Any]
     ranges: Callable[[Arguments], Space]
     make_trainer: Callable[[Any, Arguments], Prepared]
-    close: Callable[[Prepared, Any, Arguments], dict[str, float]]
+    evaluate: Callable[[Prepared, Any, Arguments], Ending]
     kind: Callable[[Namespace], str] | None = None
     shares: bool = True
     settle: Callable[[Arguments], None] = lambda arguments: None
@@ -186,10 +187,10 @@ class Program:
         facts = run_facts(prepared, data, arguments, words)
         with (
             writing(arguments.training.output_dir, RESUMED),
-            reported(prepared.trainer, facts, arguments.run.report),
+            reported(prepared.trainer, facts, arguments.run.report) as shown,
         ):
             self._train(prepared, data, arguments)
-            return self.close(prepared, data, arguments)
+            return close_run(prepared.trainer, self.evaluate(prepared, data, arguments), shown)
 
     def _train(self, prepared: Prepared, data: Any, arguments: Arguments) -> None:
         """Train, and write the figures of the training. If the arguments ask for it, replace an earlier run in the

@@ -105,7 +105,7 @@ class RunLines(TrainerCallback):
     def _print(self, state: Any, metrics: Mapping[str, float]) -> None:
         if self.begun is None or not state.is_world_process_zero:
             return
-        parts = [*self._losses(state, metrics), *self._figure(state, metrics), *self._share(), *self._left(state)]
+        parts = [*self._losses(state, metrics), *self._figure(state, metrics), *self._share(state), *self._left(state)]
         tqdm.write(printable(f"{_place(state)}: {', '.join(parts)}"))  # above the bar, if there is one
         if sys.stdout is not None:  # it may be closed
             sys.stdout.flush()
@@ -131,12 +131,10 @@ class RunLines(TrainerCallback):
         shown = task.figures(self.trainer.space).get(name, name) if task else name
         return [f"{shown} {metrics[key]:.4f}{best}"]
 
-    def _share(self) -> list[str]:
+    def _share(self, state: Any) -> list[str]:
         """λ1 of the steps before this line."""
-        if getattr(self.trainer, "learner", None) is None:
-            return []
-        weight = self.trainer.energy_weight
-        return [f"λ1 {weight:.2g} of the task loss's pull" if self.trainer.weight_is_ruled else f"λ1 {weight:.2g}"]
+        trains_loss_net = getattr(self.trainer, "learner", None) is not None
+        return [self.trainer.energy_weight.in_words(state)] if trains_loss_net else []
 
     def _left(self, state: Any) -> list[str]:
         """The time that the rest of the run takes if it goes on as since its start."""

@@ -23,8 +23,9 @@ from transformers.trainer_callback import PrinterCallback
 from transformers.utils import logging as hf_logging
 
 from ...data.contents import fingerprint
+from ...energy_losses import CROSS_ENTROPY
+from ...loss_net.energy_weight import EnergyWeight
 from ...reports.common import results_table
-from ...training.arguments import CROSS_ENTROPY
 from ...training.own_rates import head_rate
 from ...utils.files import whole_file
 from ...utils.messages import printable
@@ -163,8 +164,8 @@ def energy_weights(training: Any, shares: bool) -> tuple[Group, str]:
     """The values of λ1 that go with these arguments, as groups of settings, and the name of the given one. They include
     the rule only if it is given, since no flag asks for it."""
     weight, balance = training.energy_weight, training.energy_weight_balance
-    if not training.weight_may_be_ruled:
-        weight = training.fixed_energy_weight
+    if not EnergyWeight(training).is_ruled:
+        weight = EnergyWeight(training).constant
     given = name_of_weight(weight, balance)
     groups = {given: weight_settings(weight, balance)}
     for share in WEIGHTS if shares else (0.0,):

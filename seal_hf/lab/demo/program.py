@@ -103,8 +103,8 @@ def view_of(argv: Sequence[str] | None) -> View:
         OSError: the folder or repo does not exist.
         ValueError: it holds no task-net, or an option is unknown or wrong.
     """
+    from ...reports.verdict import Verdict
     from ...saving.kinds import has_loss_net
-    from ...training.verdict import Verdict
 
     flags = demo_flags()
     options = flags.parsed(argv)

@@ -13,9 +13,9 @@ from markupsafe import Markup
 from ...core.task import Registry
 from ...saving.checkpoints import last_complete_checkpoint, step_of
 from ...saving.run_record import read_record
-from ...training.verdict import NEXT, Verdict, called_by
 from ...utils.files import json_object, whole_file
 from ..common import PAGE, REPORT, figure_rows, results_of
+from ..verdict import NEXT, Verdict, called_by
 from .curves import training_section
 from .page import SHOWN, Card, Page, Section, Table, render
 from .tuning import tuning_parts

@@ -36,7 +36,6 @@ from ...lab.compare.kinds import (
     Scored,
 )
 from ...lab.compare.statistics import Rows
-from ...training.frozen import kept_rows
 from . import energy_program as energy
 from . import program as mlc
 from .decisions.decoders import constant_probabilities
@@ -267,7 +266,7 @@ class LabelSetKind(Kind):
         return METRICS
 
     def score(self, trainer: Any, splits: Mapping[str, Any], data: MultiLabelData) -> Scored:
-        predicted = predict_multilabel(trainer, *(kept_rows(trainer, splits[name]) for name in ("eval", "test")))
+        predicted = predict_multilabel(trainer, *(trainer.kept_rows(splits[name]) for name in ("eval", "test")))
         return self._scored(data, predicted["eval"], predicted["test"])
 
     def constant(self, data: MultiLabelData) -> Scored:

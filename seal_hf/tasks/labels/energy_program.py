@@ -17,12 +17,13 @@ from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
 from ...data.common import check_labels_differ
 from ...data.tensors.collators import TensorRows
 from ...data.tensors.words import load_tokenizer
+from ...reports.common import Ending
 from ...training.energy_arguments import EnergyTrainingArguments
 from ...training.energy_trainer import EnergyTrainer
 from ...utils.messages import check_owner
 from .metrics import multilabel_compute_metrics
 from .model import SealForMultiLabel
-from .report import close_multilabel
+from .report import label_ending
 from .rows import check_read_as, say_what_is_longer, text_rows_of
 from .space import MultiLabelSpace
 
@@ -134,9 +135,9 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
     return Prepared(trainer, rows)
 
 
-def close(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> dict[str, float]:
-    """Evaluate, save and report."""
-    return close_multilabel(prepared.trainer, data)
+def evaluate(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> Ending:
+    """The figures of all splits, and how they are reported."""
+    return label_ending(prepared.trainer, prepared.splits, data)
 
 
 PROGRAM = Program(
@@ -148,7 +149,7 @@ PROGRAM = Program(
     loader=load_multilabel,
     ranges=ranges,
     make_trainer=make_trainer,
-    close=close,
+    evaluate=evaluate,
     settle=settle,
 )
 main = PROGRAM.main

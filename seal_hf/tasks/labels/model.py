@@ -1,4 +1,4 @@
-"""Label sets: SealForMultiLabel, and the small MLP task-net for feature data."""
+"""Label sets: SealForMultiLabel."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import (
     AutoModelForImageClassification,
     AutoModelForSequenceClassification,
     PreTrainedModel,
 )
-from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import logging
 
 from ...core.arrays import sigmoid
@@ -24,7 +23,7 @@ from ...data.tensors.collators import TensorRows
 from ...data.tensors.images import ImageRows, load_image_processor
 from ...data.tensors.words import saved_tokenizer
 from ...nets.adapters import LIBRARIES
-from ...nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
+from ...nets.encoders import MLPConfig, MLPEncoder
 from ...nets.image_features import reading, reads_images
 from ...nets.text_windows import WindowedConfig, WindowedEncoder
 from ...saving.batches import check_one_kind, in_batches, text_rows
@@ -33,6 +32,7 @@ from ...saving.model import SealModel, set_bias
 from ...utils.gate import config_of, load_net, values_beside
 from ...utils.messages import check_owner, check_unread
 from .decisions.label_decisions import LabelDecisions
+from .mlp import MLPForMultiLabel
 from .nets import OURS, check_images, fresh_cnn, is_of_images, load_classifier
 from .space import MultiLabelSpace
 
@@ -42,32 +42,6 @@ DROPOUT = 0.5  # of fresh MLPs
 READING = ("pooling", "long_texts", "window_size")  # how a classifier of texts reads them
 NOUNS = {"features": "feature data", "text": "text", "images": "images"}
 OWNERS = {"text": "the MLP for features", "images": "small nets, trained from scratch"}
-
-
-class MLPForMultiLabel(MLPPreTrainedModel):
-    """The MLP task-net F(x) = G T_F(x): an MLP and a label table, with a bias only if `config.label_bias` (SEAL §4; the
-    authors' feedforward task-net)."""
-
-    def __init__(self, config: MLPConfig):
-        super().__init__(config)
-        self.encoder = MLPEncoder(config)
-        assert config.num_labels is not None
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels, bias=config.label_bias)
-        self.classifier.is_label_table = True  # type: ignore[assignment]  # a mark, not a tensor
-        self.post_init()
-
-    def forward(
-        self, features: Tensor, labels: Tensor | None = None, output_hidden_states: bool | None = None, **kwargs: Any
-    ) -> SequenceClassifierOutput:
-        """features (B, input_size) -> logits (B, L). With `labels` (B, L), also the loss: cross-entropy summed over
-        labels."""
-        outputs = self.encoder(features, output_hidden_states=output_hidden_states)
-        logits = self.classifier(outputs.last_hidden_state)
-        loss = MultiLabelSpace().task_loss(logits, labels) if labels is not None else None
-        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)
-
-
-AutoModelForSequenceClassification.register(MLPConfig, MLPForMultiLabel)
 
 
 class SealForMultiLabel(SealModel):

@@ -93,7 +93,7 @@ def error_facts(trainer: Any, data: Any, judged: Judged) -> dict[str, Any]:
     """
     import torch
 
-    from ...reports.page.energies import energies, has_energies
+    from ...training.evaluation import energies, has_energies
 
     rows, scores = most_confident(judged)
     sets = np.stack(_sets(judged, rows), axis=1)  # (n, 2, L)

@@ -18,16 +18,18 @@ from ...data.common import check_labels_differ
 from ...data.tensors.collators import TensorRows
 from ...data.tensors.images import AUGMENTATIONS
 from ...data.tensors.words import load_tokenizer
+from ...energy_losses import CROSS_ENTROPY
 from ...loss_net.loss_net import LossNet
 from ...nets.adapters import METHODS, QUANTIZATIONS
 from ...nets.heads import FIRST, POOLINGS
 from ...nets.text_pooling import classifier_reads
+from ...reports.common import Ending
 from ...saving import take_loss_net
 from ...trainer import SealTrainer
-from ...training.arguments import CROSS_ENTROPY, SealTrainingArguments
+from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
-from ...training.frozen import FEATURE_FOLDER
 from ...training.run_record import OF_THE_TRAINER, own_defaults
+from ...training.two_nets import FEATURE_FOLDER
 from ...utils.messages import check_owner
 from ...utils.options import check_value
 from .linear import fit_baseline, fit_head, why_no_baseline
@@ -36,7 +38,7 @@ from .metrics_by_batch import HierarchicalComputeMetrics
 from .model import DROPOUT, NOUNS, SealForMultiLabel
 from .nets import DROPOUT as CNN_DROPOUT
 from .nets import is_of_images
-from .report import close_multilabel
+from .report import label_ending
 from .rows import MAX_LENGTH, check_read_as, image_rows_of, processor_of, say_what_is_longer, text_rows_of
 
 
@@ -303,9 +305,9 @@ def before(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> bo
     return bool(linear)
 
 
-def close(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> dict[str, float]:
-    """Evaluate, save and report."""
-    return close_multilabel(prepared.trainer, data, card_facts(data, arguments))
+def evaluate(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> Ending:
+    """The figures of all splits, and how they are reported."""
+    return label_ending(prepared.trainer, prepared.splits, data, card_facts(data, arguments))
 
 
 PROGRAM = Program(
@@ -317,7 +319,7 @@ PROGRAM = Program(
     loader=load_multilabel,
     ranges=ranges,
     make_trainer=make_trainer,
-    close=close,
+    evaluate=evaluate,
     settle=settle,
     before=before,
 )

@@ -15,9 +15,9 @@ from transformers import Trainer, TrainingArguments
 from ...core.arrays import first_output, sigmoid
 from ...core.decisions import FIXED, THRESHOLD
 from ...core.hierarchy import Hierarchy
-from ...reports.common import LABEL_REPORT, SHOWN, chosen_line, close_run, figure_rows, results_table, score_of
+from ...reports.common import LABEL_REPORT, SHOWN, Ending, chosen_line, figure_rows, results_table, score_of
 from ...training.decisions import store
-from ...training.evaluation import give_by_batch
+from ...training.evaluation import changed, give_by_batch
 from ...training.hints import learned_nothing
 from ...utils.files import whole_file
 from ...utils.messages import few
@@ -274,11 +274,8 @@ def predict_multilabel(
 
 def _predict(trainer: Trainer, dataset: Any, split: str) -> Any:
     """The trainer's predictions, without its metrics, which need a known label."""
-    before, trainer.compute_metrics = trainer.compute_metrics, None
-    try:
+    with changed(trainer, compute_metrics=None):
         return trainer.predict(dataset, metric_key_prefix=split)
-    finally:
-        trainer.compute_metrics = before
 
 
 def _splits(eval_dataset: Any, test_dataset: Any) -> dict[str, Any]:
@@ -346,17 +343,14 @@ def _evaluated(trainer: Trainer, eval_dataset: Any, test_dataset: Any) -> Evalua
     return Evaluated(metrics, predicted, threshold_curve(probabilities, labels))
 
 
-def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | None = None) -> dict[str, float]:
-    """Close a multi-label run: evaluate under all decoders, save, write results, the card, and `_predictions.jsonl` and
-    `label_report.json` of the test split, print the tables, push if the arguments ask for it.
+def label_ending(trainer: Any, rows: Mapping[str, Any], data: Any, card: Mapping[str, Any] | None = None) -> Ending:
+    """Evaluate a multi-label run under all decoders. Its report writes `_predictions.jsonl` and `label_report.json` of
+    the test split.
 
     Args:
-        trainer: has `eval_dataset`, and `test_dataset`, set by the program, which may be None.
+        rows: split -> rows for the task-net.
         data: from [`load_multilabel`].
-        card_facts: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
-
-    Returns:
-        the figures of [`evaluate_multilabel`].
+        card: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
     """
     found = _evaluated(trainer, trainer.eval_dataset, trainer.test_dataset)
     if (baseline := getattr(trainer, "linear_baseline", None)) is not None:
@@ -365,8 +359,6 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
     metrics, (probabilities, labels) = found.metrics, found.predicted.get("test", (None, None))
     decisions = LabelDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
     chosen = DECODER_FIGURES[decisions.decoder]
-    grid = {"kinds": GRID_KINDS, "decisions": GRID_DECISIONS, "chosen": chosen.removeprefix("f1_example")}
-    trainer.report_facts = {"figures": {"names": FIGURES, "chosen": chosen, "grid": grid}}
 
     @cache
     def decided_of(split: str) -> np.ndarray:
@@ -396,17 +388,12 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
             unfinished.write_text(json.dumps(by_label, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         return f"{table}\n\n{label_table(by_label, folder / LABEL_REPORT)}"
 
-    def report(folder: Path) -> str:
-        said = written(folder)
-        trainer.report_facts["labels"] = {
-            **label_facts(trainer, data, decisions, found.curve, judged),
-            "missed": of_missed,
-        }
-        return said
+    def report(folder: Path) -> tuple[str, dict[str, Any]]:
+        table = written(folder)
+        facts = label_facts(trainer, data, decisions, found.curve, judged)
+        return table, {"labels": {**facts, "missed": of_missed}}
 
     read = {"text": "new.csv", "images": "new_images"}.get(getattr(data, "kind", ""), "new.arff")
-    files = None if card_facts is None else (read, "predictions.csv")
-    facts = None if card_facts is None else {**card_facts, "missed_labels": missed}
     figure = f"{getattr(trainer.args, 'target', F1_EXAMPLE)}_decided"
     score = score_of(metrics, figure, FIGURES[figure], decisions.folded or decisions.decoder)
     hints = [hint_of_collapse(found.predicted["eval"][0], trainer.args)] if found.predicted else []
@@ -415,7 +402,18 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
     if baseline is not None:
         key = f"eval_{figure_key(figure.removesuffix('_decided'), baseline.on)}"
         hints.append(hint_of_baseline(metrics[f"eval_{figure}"], metrics[key], LINEAR[baseline.on]))
-    return close_run(trainer, metrics, report, facts, files=files, score=score, hints=[*hints, of_missed])
+    return Ending(
+        metrics,
+        FIGURES,
+        chosen,
+        report,
+        rows={split: len(each) for split, each in rows.items()},
+        files=None if card is None else (read, "predictions.csv"),
+        score=score,
+        hints=[*hints, of_missed],
+        card=None if card is None else {**card, "missed_labels": missed},
+        grid={"kinds": GRID_KINDS, "decisions": GRID_DECISIONS, "chosen": chosen.removeprefix("f1_example")},
+    )
 
 
 def write_predictions(

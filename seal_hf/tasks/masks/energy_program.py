@@ -12,13 +12,14 @@ from ...cli.tuning.ranges import ENERGY_RATES
 from ...data import MaskDataArguments, SegmentationData, load_masks
 from ...data.tensors.crops import CROP_SIZE, MaskRows, crop_offsets, pixel_scaling
 from ...data.tensors.images import load_image_processor
+from ...reports.common import Ending
 from ...training.energy_arguments import EnergyTrainingArguments
 from ...training.energy_trainer import MaskEnergyTrainer
 from ...utils.gate import load_net
 from .fcn import fcn_image_processor
 from .metrics import mask_compute_metrics
 from .model import SealForSegmentation
-from .report import check_picture, close_masks
+from .report import check_picture, mask_ending
 
 
 @dataclass
@@ -71,9 +72,9 @@ def make_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
     return Prepared(trainer, splits)
 
 
-def close(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> dict[str, float]:
-    """Evaluate, save and report."""
-    return close_masks(prepared.trainer, prepared.splits, data, picture=arguments.nets.picture)
+def evaluate(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> Ending:
+    """The figures of all splits, and how they are reported."""
+    return mask_ending(prepared.trainer, prepared.splits, data, picture=arguments.nets.picture)
 
 
 PROGRAM = Program(
@@ -84,7 +85,7 @@ PROGRAM = Program(
     loader=load_masks,
     ranges=lambda arguments: ENERGY_RATES,
     make_trainer=make_trainer,
-    close=close,
+    evaluate=evaluate,
     settle=lambda arguments: check_picture(arguments.nets.picture),
 )
 main = PROGRAM.main

@@ -13,7 +13,6 @@ from transformers import AutoConfig, AutoModelForSemanticSegmentation, Pretraine
 from transformers.modeling_outputs import SemanticSegmenterOutput
 from transformers.utils import is_vision_available
 
-from ...data.tensors.crops import check_crop_size, crop_averaged, crop_offsets
 from ...utils.compat import image_processor_class
 from .space import mask_space
 
@@ -98,6 +97,8 @@ class FCNForSemanticSegmentation(PreTrainedModel):
         if output_hidden_states or not averaged:
             logits, hidden_states = self._scores(pixel_values)
         if averaged:
+            from ...data.tensors.crops import crop_averaged
+
             logits = crop_averaged(lambda crops: self._scores(crops)[0], pixel_values, size, self.config.crop_offsets)
         loss = None
         if labels is not None:
@@ -166,6 +167,8 @@ def set_test_crops(
 def check_crops(config: FCNConfig, image_size: Sequence[int]) -> None:
     """Raises ValueError if the config's crops do not fit images of (H, W) pixels; () means an unknown size."""
     if config.crop_size is not None:
+        from ...data.tensors.crops import check_crop_size, crop_offsets
+
         check_crop_size(config.crop_size)
         for side in image_size:
             crop_offsets(side, config.crop_size, config.crop_offsets)

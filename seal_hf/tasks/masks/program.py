@@ -14,6 +14,7 @@ from ...cli.tuning.ranges import FINE_TUNED, RATE, Space
 from ...data import MaskDataArguments, SegmentationData, load_masks
 from ...data.tensors.crops import CROP_SIZE, MaskRows, check_scaling, pixel_scaling, resize_to
 from ...data.tensors.images import load_image_processor
+from ...reports.common import Ending
 from ...saving import take_loss_net
 from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
@@ -21,7 +22,7 @@ from ...training.checks import check_was_trained
 from .fcn import fcn_image_processor, set_test_crops
 from .metrics import mask_compute_metrics
 from .model import SealForSegmentation
-from .report import check_picture, close_masks
+from .report import check_picture, mask_ending
 from .space import MaskSpace
 
 PRETRAINED = "pretrained"  # a model, among the kinds of data
@@ -115,10 +116,10 @@ def metrics_of(data: SegmentationData) -> Callable:
     return update_wrapper(found, mask_compute_metrics)
 
 
-def close(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> dict[str, float]:
-    """Evaluate, save and report."""
+def evaluate(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> Ending:
+    """The figures of all splits, and how they are reported."""
     facts, picture = card_facts(data, arguments), arguments.nets.picture
-    return close_masks(prepared.trainer, prepared.splits, data, facts, picture=picture)
+    return mask_ending(prepared.trainer, prepared.splits, data, facts, picture=picture)
 
 
 PROGRAM = Program(
@@ -130,7 +131,7 @@ PROGRAM = Program(
     loader=load_masks,
     ranges=ranges,
     make_trainer=make_trainer,
-    close=close,
+    evaluate=evaluate,
     settle=lambda arguments: check_picture(arguments.nets.picture),
 )
 main = PROGRAM.main

@@ -17,7 +17,7 @@ from ...core.decisions import FIXED, THRESHOLD
 from ...core.masks import IGNORE, palette
 from ...data.mask_reader import SegmentationSplit
 from ...data.masks import SegmentationData
-from ...reports.common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, score_of
+from ...reports.common import SHOWN, Ending, chosen_line, figure_rows, results_table, row_origin, score_of
 from ...training.decisions import store
 from ...training.hints import learned_nothing
 from .decisions import ClassMaskDecisions, MaskDecisions
@@ -147,32 +147,37 @@ def iou_table(label_names: Sequence[str], columns: Mapping[str, Sequence[float]]
     return results_table(rows)
 
 
-def close_class_masks(
+def class_mask_ending(
     trainer: Any,
     splits: Mapping[str, Any],
     data: SegmentationData,
-    card_facts: Mapping[str, Any] | None = None,
+    card: Mapping[str, Any] | None = None,
     *,
     picture: int = 0,
-) -> dict[str, float]:
-    """Close a run on several classes, as [`close_masks`] does."""
+) -> Ending:
+    """Evaluate a run on several classes, as [`mask_ending`] does."""
     metrics, masks = evaluate_class_masks(trainer, splits, data.label_names, data.train)
 
-    trainer.report_facts = {"figures": {"names": CLASS_FIGURES, "chosen": "mean_iou"}}
-
-    def report(folder: Path) -> str:
-        trainer.report_facts["class_masks"] = class_page_facts(data, masks)
+    def report(folder: Path) -> tuple[str, dict[str, Any]]:
+        found = class_page_facts(data, masks)
         write_arrays(folder, data, {split: {"masks": values} for split, values in masks.items()})
         if picture:
             shown, last, _ = last_split(data, masks)
             drawn = {"prediction": masks[last]}
             save_class_picture(folder / "picture.png", shown, drawn, data.label_names, picture)
-        return class_tables(metrics, data.label_names)
+        return class_tables(metrics, data.label_names), {"class_masks": found}
 
-    facts = {"rows": {split: len(rows) for split, rows in splits.items()}, **(card_facts or {})}
-    score = score_of(metrics, "mean_iou", CLASS_FIGURES["mean_iou"])
-    hints = [hint_of_one_mask(metrics["eval_mean_iou"], metrics["eval_mean_mask_iou"], trainer.args)]
-    return close_run(trainer, metrics, report, facts, files=("images", "masks"), score=score, hints=hints)
+    return Ending(
+        metrics,
+        CLASS_FIGURES,
+        "mean_iou",
+        report,
+        rows={split: len(rows) for split, rows in splits.items()},
+        files=("images", "masks"),
+        score=score_of(metrics, "mean_iou", CLASS_FIGURES["mean_iou"]),
+        hints=[hint_of_one_mask(metrics["eval_mean_iou"], metrics["eval_mean_mask_iou"], trainer.args)],
+        card=card or {},
+    )
 
 
 def class_page_facts(data: SegmentationData, masks: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -294,44 +299,43 @@ def mask_table(metrics: Mapping[str, float], decisions: MaskDecisions | None = N
     return f"{results_table(rows)}{mark}\n\nthreshold tuned on validation: {metrics['threshold']:g}"
 
 
-def close_masks(
+def mask_ending(
     trainer: Any,
     splits: Mapping[str, Any],
     data: Any,
-    card_facts: Mapping[str, Any] | None = None,
+    card: Mapping[str, Any] | None = None,
     *,
     picture: int = 0,
-) -> dict[str, float]:
-    """Close a segmentation run: evaluate, save, write results, the card and the files of [`write_masks`], print the
-    table, push if the arguments ask for it.
+) -> Ending:
+    """Evaluate a segmentation run. Its report writes the files of [`write_masks`].
 
     Args:
         splits, data: as for [`evaluate_masks`] and [`write_masks`].
-        card_facts: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
+        card: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
         picture: number of test images to draw.
-
-    Returns:
-        the figures of [`evaluate_masks`] or [`evaluate_class_masks`].
     """
     if isinstance(trainer.space, MaskSpace):
-        return close_class_masks(trainer, splits, data, card_facts, picture=picture)
+        return class_mask_ending(trainer, splits, data, card, picture=picture)
     metrics, probabilities = evaluate_masks(trainer, splits, data.train)
     decisions = MaskDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
 
-    trainer.report_facts = {"figures": {"names": FIGURES, "chosen": DECODER_FIGURES[decisions.decoder]}}
-
-    def report(folder: Path) -> str:
+    def report(folder: Path) -> tuple[str, dict[str, Any]]:
         write_masks(folder, data, probabilities, picture, decisions.cut())
-        trainer.report_facts["masks"] = page_facts(data, probabilities, decisions.cut())
-        return mask_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
+        found = page_facts(data, probabilities, decisions.cut())
+        return mask_table(metrics, decisions, getattr(trainer.args, "fold_decision", False)), {"masks": found}
 
     figure = DECODER_FIGURES[decisions.decoder]
-    score = score_of(metrics, figure, FIGURES[figure], decisions.folded or decisions.decoder)
-    hints = [hint_of_one_mask(metrics[f"eval_{figure}"], metrics["eval_mean_mask_iou"], trainer.args)]
-    if card_facts is None:
-        return close_run(trainer, metrics, report, score=score, hints=hints)
-    facts = {"rows": {split: len(rows) for split, rows in splits.items()}, **card_facts}
-    return close_run(trainer, metrics, report, facts, files=("images", "masks"), score=score, hints=hints)
+    return Ending(
+        metrics,
+        FIGURES,
+        figure,
+        report,
+        rows={split: len(rows) for split, rows in splits.items()},
+        files=None if card is None else ("images", "masks"),
+        score=score_of(metrics, figure, FIGURES[figure], decisions.folded or decisions.decoder),
+        hints=[hint_of_one_mask(metrics[f"eval_{figure}"], metrics["eval_mean_mask_iou"], trainer.args)],
+        card=card,
+    )
 
 
 def page_facts(data: SegmentationData, probabilities: Mapping[str, np.ndarray], threshold: float) -> dict[str, Any]:

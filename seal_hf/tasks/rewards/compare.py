@@ -25,8 +25,8 @@ from ...core.sequences import IGNORED
 from ...core.space import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET, OutputSpace
 from ...data import MultiLabelData, SegmentationData, TagSequenceData
 from ...lab.compare.kinds import BASELINE, CONSTANT, LOSS_NET_RATE, NET, SEAL, TASK_NET, WEIGHT, Kind, Method
+from ...nets.frozen_encoder import encoder_inputs
 from ...saving.model import kind_of
-from ...training.base import encoder_inputs
 from ...utils.options import check_value
 from ..labels.compare import LABEL_SETS
 from ..masks.compare import MASKS

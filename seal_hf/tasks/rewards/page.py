@@ -18,6 +18,7 @@ from ...core.arrays import first_output, sigmoid
 from ...core.masks import IGNORE
 from ...reports.page.page import Plot, Section, Table
 from ...reports.page.plots import FAINT, colour, svg
+from ...training.evaluation import changed
 from ..labels.decisions.label_decisions import LabelDecisions
 from ..masks.decisions import MaskDecisions
 from ..masks.metrics import class_masks, mask_probabilities
@@ -65,11 +66,8 @@ def _decided(trainer: Any, rows: Subset, inputs: Sequence[Any]) -> Any:
         (decided,) = by_decoder.values()
         first = trainer.space.label_names[0]
         return [[*t, *[first] * (len(w) - len(t))] for t, w in zip(decided, inputs, strict=True)]  # cut words
-    metrics, trainer.compute_metrics = trainer.compute_metrics, None
-    try:
+    with changed(trainer, compute_metrics=None):
         logits = first_output(trainer.predict(rows).predictions)
-    finally:
-        trainer.compute_metrics = metrics
     config = trainer.accelerator.unwrap_model(trainer.model).config
     if isinstance(trainer.space, BinaryMaskSpace):
         return (mask_probabilities(logits) >= MaskDecisions.from_config(config).cut()).astype(np.int64)

@@ -10,6 +10,7 @@ from typing import Any
 from ...cli.train.arguments import Arguments
 from ...cli.train.program import Prepared, Program
 from ...data import MultiLabelData, SegmentationData
+from ...reports.common import Ending
 from ...saving.model import kind_of
 from .functions import LabelFunctionReward, MaskFunctionReward, TagFunctionReward, read_function
 from .label_rules import LabelRuleReward
@@ -109,11 +110,11 @@ def with_reward(program: Program, arguments: tuple[type, type, type, type], **ch
     """
     make: Any = program.make_trainer
 
-    def close(prepared: Prepared, data: Any, given: Arguments) -> dict[str, float]:
-        figures, rows = program.close(prepared, data, given), prepared.splits["eval"]
+    def evaluate(prepared: Prepared, data: Any, given: Arguments) -> Ending:
+        rows = prepared.splits["eval"]
         rows = rows[0] if isinstance(rows, tuple) else rows
-        prepared.trainer.report_facts["rewards"] = reward_facts(prepared.trainer, data, rows)  # in all processes
-        return figures
+        facts = lambda: {"rewards": reward_facts(prepared.trainer, data, rows)}  # noqa: E731
+        return replace(program.evaluate(prepared, data, given), afterwards=facts)
 
-    made: dict[str, Any] = {"make_trainer": partial(make, train_on=rewarded_rows), "close": close, "shares": False}
-    return replace(program, arguments=arguments, **made, **changes)
+    made: dict[str, Any] = {"make_trainer": partial(make, train_on=rewarded_rows), "evaluate": evaluate}
+    return replace(program, arguments=arguments, shares=False, **made, **changes)

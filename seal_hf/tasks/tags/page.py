@@ -16,9 +16,9 @@ from markupsafe import Markup
 from ...core.tag_schemes import PREDICATE, scheme_of, spans
 from ...data.tensors.words import WordRows
 from ...reports.common import place
-from ...reports.page.energies import energies, has_energies
 from ...reports.page.page import Plot, Section, Table
 from ...reports.page.plots import colour, points, svg
+from ...training.evaluation import energies, has_energies
 from .metrics import TagErrors, Tags, broken_steps, repeated_core_roles, tag_errors, tag_report
 
 # Tagged sentences in a page: gold spans above the words, decided spans below them, errors marked.

@@ -20,6 +20,7 @@ from ...data.tensors.word_vectors import load_word_vectors
 from ...data.tensors.words import WordRows, encode_words, load_tokenizer, tokenize_words
 from ...nets.adapters import METHODS, QUANTIZATIONS
 from ...nets.text_windows import most_tokens
+from ...reports.common import Ending
 from ...saving import take_loss_net
 from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
@@ -27,7 +28,7 @@ from ...training.checks import check_was_trained
 from ...utils.messages import check_owner
 from .metrics import tagging_compute_metrics
 from .model import SealForTokenClassification, is_bilstm
-from .report import close_tags, print_notes
+from .report import print_notes, tag_ending
 
 Splits = dict[str, tuple[WordRows, Dataset]]  # name -> the rows that the nets read, and their data
 
@@ -173,9 +174,9 @@ def prepared(
     return Prepared(trainer, splits)
 
 
-def close(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> dict[str, float]:
-    """Evaluate, save and report."""
-    return close_tags(prepared.trainer, prepared.splits, data, card_facts(data, arguments))
+def evaluate(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> Ending:
+    """The figures of all splits, and how they are reported."""
+    return tag_ending(prepared.trainer, prepared.splits, data, card_facts(data, arguments))
 
 
 @dataclass
@@ -247,6 +248,6 @@ PROGRAM = Program(
     loader=load_tags,
     ranges=ranges,
     make_trainer=make_trainer,
-    close=close,
+    evaluate=evaluate,
 )
 main = PROGRAM.main

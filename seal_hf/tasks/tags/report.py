@@ -13,7 +13,7 @@ from datasets import Dataset
 from transformers import TrainingArguments
 
 from ...data.tensors.words import WordRows
-from ...reports.common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, score_of
+from ...reports.common import SHOWN, Ending, chosen_line, figure_rows, results_table, row_origin, score_of
 from ...training.decisions import store
 from ...training.hints import learned_nothing
 from ...utils.files import whole_file
@@ -104,30 +104,22 @@ def print_notes(
             say(f"{name}, {SHOWN.get(split, split)}: {note}")
 
 
-def close_tags(
-    trainer: Any,
-    splits: Mapping[str, tuple[WordRows, Dataset]],
-    data: Any,
-    card_facts: Mapping[str, Any],
-) -> dict[str, float]:
-    """Close a tagging run: evaluate, save both nets, write results, the card and `_predictions_SPLIT.jsonl`, print the
-    tables of `test`, or else of `eval`, push if the arguments ask for it.
+def tag_ending(
+    trainer: Any, splits: Mapping[str, tuple[WordRows, Dataset]], data: Any, card: Mapping[str, Any]
+) -> Ending:
+    """Evaluate a tagging run. Its report writes `_predictions_SPLIT.jsonl`; its tables are those of `test`, or else of
+    `eval`.
 
     Args:
         splits: as for [`evaluate_tags`].
         data: from [`load_tags`] or [`load_srl`].
-        card_facts: entries of [`SealTrainer.card_facts`] beside the figures.
-
-    Returns:
-        the figures of [`evaluate_tags`].
+        card: entries of [`SealTrainer.card_facts`] beside the figures.
     """
     label_names, kind, origins = data.label_names, data.kind, getattr(data, "origins", {})
     metrics, predicted = evaluate_tags(trainer, splits, label_names, kind)
-
     decoder = trainer.space.decoder
-    trainer.report_facts = {"figures": {"names": FIGURES, "chosen": decoder_figure(kind, decoder)}}
 
-    def report(folder: Path) -> str:
+    def report(folder: Path) -> tuple[str, dict[str, Any]]:
         for split, tags in predicted.items():
             path, dataset = folder / f"_predictions_{split}.jsonl", splits[split][1]
             write_tag_predictions(path, dataset, tags, label_names, origins.get(SHOWN.get(split, split)))
@@ -137,15 +129,21 @@ def close_tags(
         origin = partial(row_origin, data, SHOWN.get(last, last))
         energies = partial(tag_energies, trainer, rows, predicted[last])
         found = tag_facts(predicted[last], gold, dataset, kind, label_names, origin, energies)
-        trainer.report_facts["tags"] = {"split": SHOWN.get(last, last), **found}
-        return tag_tables(metrics, predicted[last], gold, kind, decoder)
+        table = tag_tables(metrics, predicted[last], gold, kind, decoder)
+        return table, {"tags": {"split": SHOWN.get(last, last), **found}}
 
-    read = "new.srl" if kind == "srl" else "new.txt"
-    facts = {"rows": {split: len(dataset) for split, (_, dataset) in splits.items()}, **card_facts}
     figure = "accuracy" if kind == "plain" else "f1"
-    score = score_of(metrics, figure, FIGURES[figure], decoder)
-    hints = [hint_of_one_tag(predicted["eval"], trainer.args)] if "eval" in predicted else []
-    return close_run(trainer, metrics, report, facts, splits, (read, "predictions.jsonl"), score=score, hints=hints)
+    return Ending(
+        metrics,
+        FIGURES,
+        decoder_figure(kind, decoder),
+        report,
+        rows={split: len(dataset) for split, (_, dataset) in splits.items()},
+        files=("new.srl" if kind == "srl" else "new.txt", "predictions.jsonl"),
+        score=score_of(metrics, figure, FIGURES[figure], decoder),
+        hints=[hint_of_one_tag(predicted["eval"], trainer.args)] if "eval" in predicted else [],
+        card=card,
+    )
 
 
 def gold_tags(dataset: Dataset, label_names: Sequence[str]) -> list[list[str]]:

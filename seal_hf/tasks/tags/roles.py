@@ -14,7 +14,7 @@ from ...data.tensors.words import PREDICATE_MARKERS
 from ...nets.adapters import METHODS, QUANTIZATIONS
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
-from .program import close, encoder_tagger, has_bilstm, prepared, rows_of_splits
+from .program import encoder_tagger, evaluate, has_bilstm, prepared, rows_of_splits
 from .report import print_notes
 
 
@@ -88,7 +88,7 @@ PROGRAM = Program(
     loader=load_srl,
     ranges=lambda arguments: FINE_TUNED,
     make_trainer=make_trainer,
-    close=close,
+    evaluate=evaluate,
     settle=settle,
 )
 main = PROGRAM.main

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from ...cli.train.arguments import Arguments, RunArguments
 from ...cli.train.program import Prepared, Program, card_facts
 from ...data import TagSequenceData, load_trees
+from ...reports.common import Ending
 from ...training.arguments import SealTrainingArguments
 from ..tags.program import TaggerArguments, kind, ranges
 from ..tags.program import make_trainer as make_tagger
 from .metrics import tree_compute_metrics
-from .report import close_trees
+from .report import tree_ending
 
 
 @dataclass
@@ -37,9 +38,9 @@ def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
     return make_tagger(data, arguments, compute_metrics=metrics)
 
 
-def close(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> dict[str, float]:
-    """Evaluate, save and report."""
-    return close_trees(prepared.trainer, prepared.splits, data, card_facts(data, arguments))
+def evaluate(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> Ending:
+    """The figures of all splits, and how they are reported."""
+    return tree_ending(prepared.trainer, prepared.splits, data, card_facts(data, arguments))
 
 
 PROGRAM = Program(
@@ -51,6 +52,6 @@ PROGRAM = Program(
     loader=load_trees,
     ranges=ranges,
     make_trainer=make_trainer,
-    close=close,
+    evaluate=evaluate,
 )
 main = PROGRAM.main

@@ -12,7 +12,7 @@ from datasets import Dataset
 
 from ...data.brackets import tags_to_tree
 from ...data.tensors.words import WordRows
-from ...reports.common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin, score_of
+from ...reports.common import SHOWN, Ending, chosen_line, figure_rows, results_table, row_origin, score_of
 from ...training.decisions import store
 from ...utils.files import whole_file
 from ..tags.decisions import INDEPENDENT, VITERBI, fit_tags
@@ -64,23 +64,19 @@ def evaluate_trees(
     return metrics, {split: tags[decisions.decoder] for split, tags in found.items()}
 
 
-def close_trees(trainer: Any, splits: Splits, data: Any, card_facts: Mapping[str, Any]) -> dict[str, float]:
-    """Close a parsing run as [`close_tags`] closes one of tags: `_predictions_SPLIT.jsonl` holds trees in brackets.
+def tree_ending(trainer: Any, splits: Splits, data: Any, card: Mapping[str, Any]) -> Ending:
+    """Evaluate a parsing run, as [`tag_ending`] does one of tags: `_predictions_SPLIT.jsonl` holds trees in brackets.
 
     Args:
         splits: as for [`evaluate_trees`].
         data: from [`load_trees`].
-        card_facts: entries of [`SealTrainer.card_facts`] beside the figures.
-
-    Returns:
-        the figures of [`evaluate_trees`].
+        card: entries of [`SealTrainer.card_facts`] beside the figures.
     """
     names = data.label_names
     metrics, predicted = evaluate_trees(trainer, splits, names)
     decoder = trainer.space.decoder
-    trainer.report_facts = {"figures": {"names": FIGURES, "chosen": f"f1_{decoder}"}}
 
-    def report(folder: Path) -> str:
+    def report(folder: Path) -> tuple[str, dict[str, Any]]:
         for split, tags in predicted.items():
             origin = partial(row_origin, data, SHOWN.get(split, split))
             write_trees(folder / f"_predictions_{split}.jsonl", splits[split][1], tags, names, origin)
@@ -88,17 +84,22 @@ def close_trees(trainer: Any, splits: Splits, data: Any, card_facts: Mapping[str
         rows, dataset = splits[last]
         gold, pos = gold_tags(dataset, names), dataset["pos"][:]
         origin = partial(row_origin, data, SHOWN.get(last, last))
-        trainer.report_facts["trees"] = {
-            "split": SHOWN.get(last, last),
-            "notes": [note for note in data.notes if "split 80/10/10" in note],
-            **tree_facts(predicted[last], gold, dataset, label_report(predicted[last], gold, pos), origin),
-        }
-        return tree_tables(metrics, predicted[last], gold, pos, decoder)
+        found = tree_facts(predicted[last], gold, dataset, label_report(predicted[last], gold, pos), origin)
+        notes = [note for note in data.notes if "split 80/10/10" in note]
+        table = tree_tables(metrics, predicted[last], gold, pos, decoder)
+        return table, {"trees": {"split": SHOWN.get(last, last), "notes": notes, **found}}
 
-    facts = {"rows": {split: len(dataset) for split, (_, dataset) in splits.items()}, **card_facts}
-    score = score_of(metrics, "f1", FIGURES["f1"], decoder)
-    hints = [hint_of_one_tag(predicted["eval"], trainer.args)]
-    return close_run(trainer, metrics, report, facts, splits, ("new.txt", "trees.mrg"), score=score, hints=hints)
+    return Ending(
+        metrics,
+        FIGURES,
+        f"f1_{decoder}",
+        report,
+        rows={split: len(dataset) for split, (_, dataset) in splits.items()},
+        files=("new.txt", "trees.mrg"),
+        score=score_of(metrics, "f1", FIGURES["f1"], decoder),
+        hints=[hint_of_one_tag(predicted["eval"], trainer.args)],
+        card=card,
+    )
 
 
 def write_trees(path: Path, dataset: Dataset, predicted: Tags, label_names: Sequence[str], origin: Any) -> None:

@@ -12,15 +12,15 @@ from transformers import PreTrainedModel
 from ..core.decisions import THRESHOLD
 from ..core.task import DECISIONS, TASKS, Task, task_losses, task_of
 from ..data.tensors.collators import TensorRows
-from ..energy_losses import ENERGY_LOSSES
+from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES
 from ..nets.adapters import library_of
+from ..reports.card_origin import is_local, last_part
+from ..reports.common import SHOWN
+from ..reports.model_card import model_card
+from ..reports.verdict import Verdict, called_by
 from ..saving.export import saves_merged
-from ..training.arguments import CROSS_ENTROPY
-from ..training.loss_weights import WEIGHTS
-from ..training.verdict import Verdict, called_by, verdict_of
-from .card_origin import is_local, last_part
-from .common import SHOWN
-from .model_card import model_card
+from .hints import verdict_of
+from .loss_weights import WEIGHTS
 
 CARD_ARGUMENTS = ("optim", "per_device_train_batch_size", "gradient_accumulation_steps", "seed")
 LOSS_NET_ARGUMENTS = ("loss_net_steps", "batch_repeats")
@@ -167,8 +167,9 @@ def _settings(trainer: Any) -> dict[str, Any]:
     weights = {name: value for name in WEIGHTS if (value := getattr(args, name)) is not None}
     settings |= {name: value if isinstance(value, str) else "given" for name, value in weights.items()}
     if args.energy_loss != CROSS_ENTROPY:
-        ruled = f"by default, at the end {trainer.energy_weight:.2g} of the task loss's pull"
-        settings["energy_weight"] = ruled if trainer.weight_is_ruled else args.fixed_energy_weight
+        weight = trainer.energy_weight
+        ruled = f"by default, at the end {weight.share(state):.2g} of the task loss's pull" if weight.is_ruled else None
+        settings["energy_weight"] = ruled or weight.constant
         settings |= {name: getattr(args, name) for name in LOSS_NET_ARGUMENTS}
         defaults = {field.name: field.default for field in fields(args)}
         settings |= {name: getattr(args, name) for name in IF_CHANGED if getattr(args, name) != defaults[name]}
