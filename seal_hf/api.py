@@ -56,10 +56,9 @@ from .tasks.tags.model import SealForTokenClassification
 from .tasks.tags.space import TagSequenceSpace
 from .trainer import SealTrainer
 from .training.arguments import SealTrainingArguments
-from .training.energy_arguments import EnergyTrainingArguments
-from .training.energy_methods import ENERGY_METHODS
+from .training.callbacks import NewEpoch
+from .training.energy_methods import ENERGY_METHODS, EnergyTrainingArguments
 from .training.energy_trainer import EnergyTrainer, MaskEnergyTrainer, load_energy_network
-from .training.epochs import NewEpoch
 from .training.meters import NonFiniteLossError
 
 __all__ = [

@@ -16,8 +16,10 @@ from seal_hf.extensions.implicit.hypergradient import (
     flatten,
     gradient,
     hessian_product,
+    solve_cg,
+    solve_minimal_residual,
+    solve_neumann,
 )
-from seal_hf.extensions.implicit.inverse import solve_cg, solve_minimal_residual, solve_neumann
 from seal_hf.extensions.implicit.task_function import select_parameters
 from tests.tiny_models import tiny_config
 

@@ -11,8 +11,8 @@ from transformers import AutoModel
 
 from seal_hf import SealForMultiLabel, SealTrainer, tokenize
 from seal_hf.nets.adapters import quantised
+from seal_hf.training.checks import check_quantised_run
 from seal_hf.training.launchers import SHARDED
-from seal_hf.training.quantised import check_quantised_run
 
 WIDE = {"hidden_size": 64, "intermediate_size": 64, "head_dim": 32}  # 64 weights share a scale
 INPUTS = {"input_ids": torch.tensor([[4, 5, 6, 7], [9, 10, 0, 0]])}

@@ -8,8 +8,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from seal_hf.reports.card_kinds import KINDS
-from seal_hf.reports.card_origin import origin_of
-from seal_hf.reports.model_card import MAX_LABELS, model_card
+from seal_hf.reports.model_card import MAX_LABELS, model_card, origin_of
 
 METRICS = {
     "eval_f1_example": 0.41237,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seal_hf.loss_net.optimizer import ROWS_AT_ONCE, RowAdamW, clip_grad_norm
+from seal_hf.loss_net.learner import ROWS_AT_ONCE, RowAdamW, clip_grad_norm
 
 L = 12
 

@@ -5,19 +5,19 @@ from itertools import permutations
 
 import torch
 from datasets import Dataset
-from seal_hf.reports.page.collect import reported
 from torch import nn
 from transformers import AutoModelForMultipleChoice
 
 from seal_hf import MLPConfig, MLPForMultiLabel, OutputSpace, SealModel, SealTrainer, SealTrainingArguments, TensorRows
 from seal_hf.cli import evaluate, predict
 from seal_hf.cli.outputs.base import Evaluation, OutputKind
+from seal_hf.cli.train.closing import close_run, reported
 from seal_hf.core.energy import Energy
 from seal_hf.core.task import TASKS, Task
 from seal_hf.data.arff_rows import FeatureTable
 from seal_hf.data.table_sources import open_table
 from seal_hf.reports.card_kinds import CardKind
-from seal_hf.reports.common import close_run
+from seal_hf.reports.common import Ending
 from seal_hf.reports.page.page import Section
 
 ITEMS = torch.tensor([*permutations(range(3))])  # (6, 3): the items of each order, the first place first
@@ -128,11 +128,12 @@ def test_a_task_trains_with_an_energy_and_is_saved_loaded_predicted_and_reported
     args = SealTrainingArguments(folder, **options)
     trainer = SealTrainer(nets, args, **rows, decode_predictions=True, compute_metrics=figures)
     before = trainer.evaluate()["eval_accuracy"]
-    with reported(trainer, {"dataset": "numbers"}):
+    with reported(trainer, {"dataset": "numbers"}) as shown:
         trainer.train()
         after = trainer.evaluate()["eval_accuracy"]
-        trainer.report_facts = {"figures": {"names": FIGURES, "chosen": None}, "orders": {"items": 3}}
-        close_run(trainer, {"eval_accuracy": after}, lambda folder: "the end", {"dataset": "numbers"})
+        report = lambda folder: ("the end", {"orders": {"items": 3}})  # noqa: E731
+        ending = Ending({"eval_accuracy": after}, FIGURES, None, report, {"eval": 64}, card={"dataset": "numbers"})
+        close_run(trainer, ending, shown)
     seal, gold = SealForOrder.from_pretrained(folder), nn.functional.one_hot(places, 3).float().unsqueeze(1)
     right = (gold == ORDERS).all(3).all(2)
     energies = seal.energy(ORDERS.expand(64, -1, -1, -1), features=features)

@@ -27,7 +27,7 @@ from torch import nn
 
 from seal_hf import MultiLabelEnergy, MultiLabelSpace
 from seal_hf.energy_losses import NCE
-from seal_hf.loss_net.optimizer import RowAdamW, clip_grad_norm
+from seal_hf.loss_net.learner import RowAdamW, clip_grad_norm
 from seal_hf.utils.modules import frozen
 
 DENSE_UP_TO = 10_000  # beyond, a dense B x K x L takes gigabytes

@@ -20,8 +20,7 @@ from ..energy_losses.regression import Regression
 from ..extensions.implicit.hypergradient import METHODS
 from ..nets.adapters import LIBRARIES
 from ..training.arguments import SealTrainingArguments
-from ..training.energy_arguments import EnergyTrainingArguments
-from ..training.energy_methods import ENERGY_METHODS
+from ..training.energy_methods import ENERGY_METHODS, EnergyTrainingArguments
 from ..utils.options import default_of
 from .programs import given_flags
 

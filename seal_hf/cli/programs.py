@@ -264,7 +264,7 @@ def early_stopping(args: TrainingArguments, patience: int) -> list[TrainerCallba
     Raises:
         ValueError: a negative number, or a run without evaluations or without a metric.
     """
-    from ..training.patience import Patience
+    from ..training.callbacks import Patience
 
     if patience < 0:
         raise ValueError(f"`patience` is {patience}; it must be a number of evaluations, or 0 to never stop early.")

@@ -26,7 +26,7 @@ class Ending:
     Attributes:
         metrics: the figures, `{split}_{figure}`.
         names: figure -> its name for readers.
-        chosen: the figure of the stored decisions.
+        chosen: the figure of the stored decisions; None if only one way to decide was measured.
         report: writes predictions into the output folder; called in the main process. It returns the table to print,
             and facts of the page: kind of section -> facts.
         rows: split -> number of rows; its splits are those of the figures.
@@ -40,7 +40,7 @@ class Ending:
 
     metrics: dict[str, float]
     names: Mapping[str, str]
-    chosen: str
+    chosen: str | None
     report: Callable[[Path], tuple[str, dict[str, Any]]]
     rows: Mapping[str, int]
     files: tuple[str, str] | None = None

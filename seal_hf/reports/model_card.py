@@ -3,23 +3,23 @@ not measured or is not known."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
-from huggingface_hub import EvalResult, ModelCardData
+import yaml
+from huggingface_hub import EvalResult, ModelCardData, metadata_load, try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError
 
 from ..energy_losses import CROSS_ENTROPY
-from ..utils.messages import printable
+from ..utils.messages import few, printable
 from ..utils.recorded import recorded
 from .card_decisions import decisions_section, usage_section
 from .card_kinds import KINDS, CardKind, number
-from .card_limits import limits_section
-from .card_origin import Origin, is_hub_id, is_local, last_part, origin_of
-from .card_papers import papers_section
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"
 MAX_LABELS = 100  # in the card's table; config.json has them all
@@ -274,3 +274,228 @@ def _escape(text: Any) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+SHOWN_LABELS = 10  # the most that a sentence names
+
+
+def limits_section(
+    kind: CardKind,
+    decisions: Mapping[str, Any],
+    *,
+    chosen: bool,
+    dataset: str | None,
+    rows: Mapping[str, int],
+    inputs: Mapping[str, Any],
+    unseen_labels: Sequence[str],
+    missed_labels: Sequence[str],
+    num_labels: int,
+    best_epoch: bool,
+    with_loss_net: bool,
+    crf: bool,
+) -> str:
+    """A list of facts, or "" without any. Arguments as for `model_card`, names escaped."""
+    lines = []
+    if "train" in rows:
+        source = "" if dataset is None else f" of {dataset}"
+        lines.append(f"It was trained on {rows['train']:,} rows{source}. Its quality on other data was not measured.")
+    if inputs.get("max_length"):
+        lines.append(f"Training cut each {kind.unit} at {inputs['max_length']} tokens.")
+    if unseen_labels:
+        shown = few(unseen_labels, SHOWN_LABELS)
+        lines.append(f"Labels without a training row: {len(unseen_labels)} of {num_labels} ({shown}).")
+    if missed_labels:
+        shown = few(missed_labels, SHOWN_LABELS)
+        lines.append(f"Labels with an F1 of 0: {len(missed_labels)} of {num_labels} ({shown}).")
+    if tuned := [*["decisions"] * _are_tuned(kind, decisions, chosen), *["epoch"] * best_epoch]:
+        verb = "depends" if tuned == ["epoch"] else "depend"
+        lines.append(f"The {' and the '.join(tuned)} {verb} on the validation rows: their figures are optimistic.")
+    if kind.is_ours:
+        lines.append("The architecture is one of `seal_hf`. `transformers` alone cannot load it.")
+    elif crf:
+        lines.append("Only `seal_hf` decodes by the CRF. A plain pipeline ignores it.")
+    elif decisions and decisions["decoder"] not in kind.plain:
+        lines.append(f"The decoder `{decisions['decoder']}` needs `seal_hf`.")
+    if with_loss_net:
+        lines.append("The loss-net is not part of this repository. Prediction does not need it.")
+    return "\n".join(["", "## Limits", "", *(f"- {line}" for line in lines), ""]) if lines else ""
+
+
+def _are_tuned(kind: CardKind, decisions: Mapping[str, Any], chosen: bool) -> bool:
+    """True if validation rows chose the decoder or its numbers."""
+    return bool(decisions) and (chosen or kind.has_numbers(decisions.get("folded") or decisions["decoder"]))
+
+
+class Paper(NamedTuple):
+    """A paper whose method a run may use.
+
+    Attributes:
+        says: what a run takes from the paper.
+        title, authors, year, url: the paper's.
+        key: of its BibTeX entry.
+        venue: BibTeX field and its value.
+        energy_losses: the paper's energy losses; empty: all.
+    """
+
+    says: str
+    title: str
+    authors: str
+    year: int
+    url: str
+    key: str
+    venue: tuple[str, str]
+    energy_losses: Collection[str] = ()
+
+    def as_bibtex(self) -> str:
+        kind = "inproceedings" if self.venue[0] == "booktitle" else "misc"
+        fields = {"title": f"{{{self.title}}}", "author": self.authors, self.venue[0]: self.venue[1]}
+        lines = [f"  {name} = {{{value}}}," for name, value in (fields | {"year": self.year, "url": self.url}).items()]
+        return "\n".join([f"@{kind}{{{self.key},", *lines, "}"])
+
+
+SEAL = Paper(
+    "The loss-net as a loss function:",
+    "Structured Energy Network as a Loss Function",
+    "Lee, Jay-Yoon and Patel, Dhruvesh and Goyal, Purujit and Zhao, Wenlong and Xu, Zhiyang and McCallum, Andrew",
+    2022,
+    "https://openreview.net/forum?id=F0DowhX7_x",
+    "lee2022structured",
+    ("booktitle", "Advances in Neural Information Processing Systems"),
+)
+INFERENCE_NETWORKS = Paper(
+    "The joint training of the task-net as an inference network:",
+    "Improving Joint Training of Inference Networks and Structured Prediction Energy Networks",
+    "Tu, Lifu and Pang, Richard Yuanzhe and Gimpel, Kevin",
+    2020,
+    "https://aclanthology.org/2020.spnlp-1.8",
+    "tu2020improving",
+    ("booktitle", "Proceedings of the Fourth Workshop on Structured Prediction for NLP"),
+    ("infnet", "infnet_plus"),
+)
+IMPLICIT_TRAINING = Paper(
+    "Implicit gradients of the loss-net, and contrastive divergence:",
+    "Implicit Training of Energy Model for Structured Prediction",
+    "Shankar, Shiv and Piratla, Vihari",
+    2022,
+    "https://arxiv.org/abs/2211.11649",
+    "shankar2022implicit",
+    ("howpublished", "arXiv:2211.11649"),
+    ("contrastive_divergence",),
+)
+MUTUAL_LEARNING = Paper(
+    "Mutual learning of the task-net and a second classifier:",
+    "Deep Mutual Learning",
+    "Zhang, Ying and Xiang, Tao and Hospedales, Timothy M. and Lu, Huchuan",
+    2018,
+    "https://arxiv.org/abs/1706.00384",
+    "zhang2018deep",
+    ("booktitle", "IEEE Conference on Computer Vision and Pattern Recognition"),
+    ("mutual",),
+)
+
+
+def papers_section(energy_loss: str, hyperparameters: Mapping[str, Any]) -> str:
+    """The papers of a run, with BibTeX entries; empty for cross-entropy."""
+    papers = papers_of(energy_loss, hyperparameters)
+    if not papers:
+        return ""
+    lines = [f"- {paper.says} [{paper.title}]({paper.url}), {paper.year}." for paper in papers]
+    entries = "\n\n".join(paper.as_bibtex() for paper in papers)
+    return "\n".join(["", "## Papers", "", *lines, "", "```bibtex", entries, "```"])
+
+
+def papers_of(energy_loss: str, hyperparameters: Mapping[str, Any]) -> list[Paper]:
+    """The papers whose methods a run used; none for cross-entropy."""
+    if energy_loss == CROSS_ENTROPY:
+        return []
+    implicit = hyperparameters.get("hypergradient", "none") != "none"
+    return [
+        paper
+        for paper in (SEAL, INFERENCE_NETWORKS, IMPLICIT_TRAINING, MUTUAL_LEARNING)
+        if not paper.energy_losses or energy_loss in paper.energy_losses or (paper is IMPLICIT_TRAINING and implicit)
+    ]
+
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+SNAPSHOT = re.compile(r"models--([^/\\]+)[/\\]snapshots[/\\]")  # in the Hub's cache
+CHECKPOINT = re.compile(r"checkpoint-\d+")
+
+
+class Origin(NamedTuple):
+    """The checkpoint that a task-net began from.
+
+    Attributes:
+        name: an id on the Hub, or the last part of a local path.
+        hub_id: that id; for a local folder, the id it was trained from by its own account; None if unknown.
+    """
+
+    name: str
+    hub_id: str | None
+
+
+def origin_of(name: str | Path | None) -> Origin | None:
+    """The origin of a checkpoint by its name or path, without a request to the Hub."""
+    place, first, seen = str(name or ""), "", set()
+    while place and place not in seen:
+        seen.add(place)
+        if (hub_id := _hub_id(place)) is not None:
+            return Origin(first or hub_id, hub_id)
+        first = first or last_part(place)
+        place = _trained_from(Path(place))
+    return Origin(first, None) if first else None
+
+
+def is_local(name: str) -> bool:
+    """True for a path, False for an id or a plain name."""
+    return Path(name).is_absolute() or name.startswith((".", "~")) or "\\" in name or Path(name).exists()
+
+
+def is_hub_id(name: str) -> bool:
+    """True for `owner/name`."""
+    return HUB_ID.fullmatch(name) is not None
+
+
+def last_part(path: str) -> str:
+    """The last part of a path: others need not see the rest."""
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1] if not Path(path).exists() else Path(path).resolve().name
+
+
+def _hub_id(name: str) -> str | None:
+    if snapshot := SNAPSHOT.search(name):
+        return snapshot[1].replace("--", "/")
+    if is_local(name) or CHECKPOINT.search(name):
+        return None
+    if is_hub_id(name):
+        return name
+    try:  # an id without owner, such as `gpt2`, is known by the cache
+        return name if isinstance(try_to_load_from_cache(name, "config.json"), str) else None
+    except HFValidationError:
+        return None
+
+
+def _trained_from(folder: Path) -> str:
+    """The base that a folder names in its card, or its adapter's or model's configuration; else ""."""
+    for found in (
+        _card(folder).get("base_model"),
+        _json(folder / "adapter_config.json").get("base_model_name_or_path"),
+        _json(folder / "config.json").get("_name_or_path"),
+    ):
+        if isinstance(found, list) and len(found) == 1:
+            (found,) = found
+        if isinstance(found, str) and found:
+            return found
+    return ""
+
+
+def _card(folder: Path) -> dict:
+    try:
+        return metadata_load(folder / "README.md") or {}
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+
+
+def _json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}

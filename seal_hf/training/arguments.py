@@ -11,7 +11,7 @@ from transformers import SchedulerType
 
 from ..core.label_sets import SPARSE_FROM
 from ..core.task import COSTS, choices, task_losses
-from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
+from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES, EnergyLoss
 from ..extensions.cost_augmented import PARAMETERIZATIONS
 from ..extensions.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
 from ..loss_net.energy_weight import SCHEDULES
@@ -20,10 +20,44 @@ from ..nets.encoders import ENCODER_MODES
 from ..saving.export import ADAPTER_EXPORTS
 from ..utils.messages import brief
 from ..utils.options import check_value
-from .argument_checks import check_coherence, check_hypergradient, check_weight
 from .loss_weights import LossWeightArguments
-from .mask_arguments import MaskArguments
 from .run_arguments import GuardedArguments
+
+
+@dataclass
+class MaskArguments:
+    """The arguments that only masks read.
+
+    Parameters that control masks (tasks/masks/pixels.py):
+        pixel_loss (`str`, default `"sum"`): cross-entropy over pixels: `sum`, as over labels, or `mean`. Choose λ1 anew
+            when you change it.
+        soft_iou_weight (`float`, default 1.0): weight of 1 - soft IoU in the task loss `soft_iou`.
+        dice_weight (`float`, default 1.0): weight of 1 - soft F1 in the task loss `dice`.
+        lovasz_weight (`float`, default 1.0): weight of the Lovász extension of 1 - IoU in the task loss `lovasz`.
+        sample_coherence (`str`, default `"none"`): dependence between the pixels of a sample: `none`; `field`, a smooth
+            random field; `patches`, one draw for all pixels of a patch. Each pixel keeps its probabilities. `inputs`:
+            samples are the task-net's own masks for noisy copies of the image, with new dropout; nothing is drawn.
+        coherence_size (`int`, default 4): scale of the field, or side of a patch, in pixels.
+        independent_share (`float`, default 0.1): share of patches whose pixels are independent.
+        input_noise_std (`float`, default 0.1): standard deviation of the noise of `inputs`, in the pixel units of the
+            task-net; the FCN's range is 0 to 1.
+    """
+
+    pixel_loss: str = field(
+        default="sum", metadata={"help": f"Over the pixels of a mask: {', '.join(choices()['pixel_loss'])}."}
+    )
+    soft_iou_weight: float = field(default=1.0, metadata={"help": "Weight of 1 - soft IoU in the loss soft_iou."})
+    dice_weight: float = field(default=1.0, metadata={"help": "Weight of 1 - soft F1 in the loss dice."})
+    lovasz_weight: float = field(default=1.0, metadata={"help": "Weight of the Lovász extension in the loss lovasz."})
+    sample_coherence: str = field(
+        default="none", metadata={"help": f"Samples of masks: {', '.join(choices()['sample_coherence'])}."}
+    )
+    coherence_size: int = field(default=4, metadata={"help": "Scale of the field or side of a patch, in pixels."})
+    independent_share: float = field(default=0.1, metadata={"help": "Share of patches with independent pixels."})
+    input_noise_std: float = field(
+        default=0.1, metadata={"help": "Standard deviation of noise on inputs, in pixel units."}
+    )
+
 
 LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
 # schedules that need a metric or extra arguments; unsupported for the loss-net
@@ -401,3 +435,68 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         if not self.loss_net_torch_compile:
             return None
         return {"backend": self.torch_compile_backend or "inductor", "mode": self.torch_compile_mode}
+
+
+CONSTANT_WEIGHT = {"energy_weight_schedule": "constant", "energy_weight_balance": False}  # of a constant λ1
+
+
+def check_weight(args: Any) -> None:
+    """Raises ValueError for a λ1 that changes within a run, if the energy loss reads it too; or that a rule chooses, if
+    evaluations do not measure what the rule reads."""
+    if args.energy_loss == CROSS_ENTROPY:
+        return
+    if args.energy_weight is None and getattr(args, "use_legacy_prediction_loop", False):  # of transformers 4
+        raise ValueError(
+            "`use_legacy_prediction_loop` is True: its evaluations do not measure by what the rule chooses λ1. Leave "
+            "it out, or give `energy_weight`."
+        )
+    if not ENERGY_LOSSES[args.energy_loss].reads_weight:
+        return
+    changed = [name for name, kept in CONSTANT_WEIGHT.items() if getattr(args, name) != kept]
+    if changed:
+        raise ValueError(
+            f"`{changed[0]}` is {getattr(args, changed[0])!r}, but with energy_loss={args.energy_loss!r} λ1 weighs a "
+            "term of each net, and that of the second net is constant. Leave it out."
+        )
+
+
+def check_coherence(args: Any) -> None:
+    """Raises ValueError for coherent samples if the energy loss draws no samples."""
+    if args.energy_loss == CROSS_ENTROPY:  # it ignores options of energy losses
+        return
+    drawing = [name for name, loss in ENERGY_LOSSES.items() if loss.draws_samples()]
+    if args.sample_coherence != "none" and args.energy_loss not in drawing:
+        raise ValueError(
+            f"`sample_coherence` is {args.sample_coherence!r}, but energy_loss={args.energy_loss!r} draws no "
+            f"samples. Use one of {', '.join(drawing)} (--loss), or leave it out."
+        )
+
+
+def check_hypergradient(args: Any) -> None:
+    """Raises ValueError for options that do not go with implicit gradients."""
+    if args.hypergradient == "none" or args.energy_loss == CROSS_ENTROPY:
+        return
+    plain = [name for name, loss in ENERGY_LOSSES.items() if loss.task_row is EnergyLoss.task_row]
+    those = [name for name in plain if ENERGY_LOSSES[name].reads_output and not ENERGY_LOSSES[name].reads_gold]
+    if args.energy_loss not in those:
+        raise ValueError(
+            f"`hypergradient` is {args.hypergradient!r}, which needs an energy loss that reads the task-net's output "
+            f"and teaches it by the plain energy; energy_loss={args.energy_loss!r} is not such a loss. Use one of "
+            f"{', '.join(those)}."
+        )
+    if args.loss_net_steps == 0:
+        raise ValueError(
+            f"`hypergradient` is {args.hypergradient!r}, but `loss_net_steps` is 0: the loss-net is never updated. Set "
+            "loss_net_steps=1, or hypergradient='none'."
+        )
+    if args.energy_weight_balance:
+        raise ValueError(
+            "`energy_weight_balance` changes λ1 with the gradients, but `hypergradient` needs a fixed inner loss. "
+            "Leave one of them out."
+        )
+    if args.loss_net_torch_compile and args.hypergradient_product != "finite_differences":
+        raise ValueError(
+            f"`loss_net_torch_compile` is set, but a compiled loss-net lacks the second derivative that "
+            f"hypergradient_product={args.hypergradient_product!r} needs. Use 'finite_differences', or leave "
+            "`loss_net_torch_compile` out."
+        )

@@ -26,6 +26,7 @@ from ..saving.export import make_branch, tell_local_base
 from ..utils.faults import fault_of, writing
 from ..utils.files import loading
 from ..utils.messages import brief
+from .callbacks import SaveAfterEvaluation, check_workers, logged, take_steps, tell_epochs, unchanged
 from .carried import CarriedFigures
 from .checkpoints import Checkpoints
 from .checks import (
@@ -37,12 +38,10 @@ from .checks import (
     check_saving,
     tell_inexact,
 )
-from .epochs import SaveAfterEvaluation, check_workers, take_steps, tell_epochs
 from .evaluation import changed, scored_by, scorer
 from .hints import hint_at
 from .label_parts import see_labels
 from .meters import Meters, contrasts
-from .patience import logged, unchanged
 from .rows import check_batches
 from .run_record import contents
 from .samplers import SeededByEpoch, order_seed

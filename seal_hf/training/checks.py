@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
+from accelerate import Accelerator
 from datasets import Dataset
 from torch import nn
 from torch.distributed.tensor import DTensor
@@ -24,6 +25,7 @@ from ..energy_losses import CROSS_ENTROPY
 from ..extensions.implicit.checks import check_hypergradient
 from ..loss_net.loss_net import LossNet
 from ..nets.adapters import LossAdapter, check_adapters, library_of
+from ..nets.adapters.quantised import quantization_of
 from ..nets.encoders import MLPEncoder
 from ..nets.image_features import reads_images
 from ..nets.task_nets import feature_size
@@ -32,8 +34,7 @@ from ..saving.model import model_classes
 from ..utils.messages import closest, did_you_mean
 from .arguments import SealTrainingArguments
 from .decisions import check_decoder
-from .launchers import check_launched_net, check_launcher
-from .quantised import check_quantised_run
+from .launchers import SHARDED, check_launched_net, check_launcher
 from .samplers import WindowRepeatSampler, has_few_labels
 
 logger = logging.get_logger(__name__)
@@ -464,3 +465,21 @@ def label_values(dataset: Any) -> Iterator[Any]:
         yield from dataset.select(range(min(len(dataset), LOOKED_AT))).with_format(None)["labels"][:]
     elif isinstance(dataset, (list, tuple)):
         yield from (row["labels"] for row in dataset[:LOOKED_AT])
+
+
+def check_quantised_run(args: SealTrainingArguments, model: nn.Module, accelerator: Accelerator) -> None:
+    """Raises ValueError for a launcher that shards quantised weights, and for a Hessian through them, which lack a
+    second derivative."""
+    found = quantization_of(model)
+    if found is None:
+        return
+    if accelerator.distributed_type in SHARDED:
+        raise ValueError(
+            f"The task-net is quantised ({found}), which {accelerator.distributed_type.value} cannot shard. Launch it "
+            "with DDP, or load it without quantization."
+        )
+    if args.hypergradient != "none" and args.hypergradient_parameters != "head":
+        raise ValueError(
+            f"`hypergradient_parameters` is {args.hypergradient_parameters!r}, but quantised weights ({found}) have no "
+            "second derivative. Use 'head'."
+        )

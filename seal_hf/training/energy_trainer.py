@@ -33,8 +33,7 @@ from ..utils.modules import evaluating
 from ..utils.noise import stateless_noise
 from .base import StructuredTrainer
 from .checks import check_task_net, tell_problem_type
-from .energy_arguments import EnergyTrainingArguments
-from .energy_methods import ENERGY_METHODS, Problem
+from .energy_methods import ENERGY_METHODS, EnergyTrainingArguments, Problem
 from .evaluation import counted_rows
 from .label_parts import check_all_known, check_no_weights
 from .launchers import check_data_parallel

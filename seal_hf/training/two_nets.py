@@ -20,9 +20,8 @@ from ..core.task_losses import OwnBatchLoss, OwnTaskLoss
 from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES
 from ..extensions import Extension, Run, wanted_extensions
 from ..loss_net.energy_weight import Alignment, EnergyWeight, Lessons, prefix_of
-from ..loss_net.learner import Learner, reduces_sparse
+from ..loss_net.learner import Learner, reduces_sparse, with_own_rate
 from ..loss_net.loss_net import LossNet
-from ..loss_net.optimizer import with_own_rate
 from ..nets.adapters import library_of
 from ..nets.feature_cache import FEATURES, with_cached_features
 from ..nets.frozen_encoder import OUTPUTS, FrozenEncoder
@@ -34,6 +33,7 @@ from ..utils.compat import enable_gradient_checkpointing
 from ..utils.modules import hold_statistics
 from .arguments import SealTrainingArguments
 from .base import StructuredTrainer
+from .callbacks import tell_epochs
 from .checkpoints import TwoNetCheckpoints
 from .checks import (
     check_feature_cache,
@@ -46,7 +46,6 @@ from .checks import (
     tell_problem_type,
 )
 from .decisions import PredictionDecoder, check_undecoded, fit_decisions
-from .epochs import tell_epochs
 from .hints import store_verdict
 from .launchers import check_launcher, spare_crf
 from .loss_weights import weigh_classes

@@ -18,7 +18,7 @@ from ...data.common import check_labels_differ
 from ...data.tensors.collators import TensorRows
 from ...data.tensors.words import load_tokenizer
 from ...reports.common import Ending
-from ...training.energy_arguments import EnergyTrainingArguments
+from ...training.energy_methods import EnergyTrainingArguments
 from ...training.energy_trainer import EnergyTrainer
 from ...utils.messages import check_owner
 from .metrics import multilabel_compute_metrics

@@ -13,7 +13,7 @@ from ...data import MaskDataArguments, SegmentationData, load_masks
 from ...data.tensors.crops import CROP_SIZE, MaskRows, crop_offsets, pixel_scaling
 from ...data.tensors.images import load_image_processor
 from ...reports.common import Ending
-from ...training.energy_arguments import EnergyTrainingArguments
+from ...training.energy_methods import EnergyTrainingArguments
 from ...training.energy_trainer import MaskEnergyTrainer
 from ...utils.gate import load_net
 from .fcn import fcn_image_processor
