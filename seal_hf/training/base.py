@@ -29,20 +29,13 @@ from ..utils.messages import brief
 from .callbacks import SaveAfterEvaluation, check_workers, logged, take_steps, tell_epochs, unchanged
 from .carried import CarriedFigures
 from .checkpoints import Checkpoints
-from .checks import (
-    check_best_metric,
-    check_columns,
-    check_embeddings,
-    check_label_names,
-    check_own_loss,
-    check_saving,
-    tell_inexact,
-)
+from .checks import check_best_metric, check_embeddings, warn_of_other_rows
 from .evaluation import changed, scored_by, scorer
 from .hints import hint_at
 from .label_parts import see_labels
 from .meters import Meters, contrasts
-from .rows import check_batches
+from .rows import check_batches, check_columns
+from .run_arguments import check_label_names, check_own_loss, check_saving
 from .run_record import contents
 from .samplers import SeededByEpoch, order_seed
 
@@ -333,7 +326,7 @@ class StructuredTrainer(Trainer):
         """As the Trainer's. `True` and `"last"` resume from the last complete checkpoint; without one, `"last"` starts
         anew. ValueError for an incomplete checkpoint, or one of a run with other arguments unless `resume_changed`."""
         self._resumed_from = self.checkpoints.folder_to_resume(resume_from_checkpoint)
-        tell_inexact(self.args, self._resumed_from)
+        warn_of_other_rows(self.args, self._resumed_from)
         tell_epochs(self, self.train_dataset)
         take_steps(self.args, self.train_dataset)
         asked = self.args.eval_on_start

@@ -1,19 +1,16 @@
-"""Checks at the start of a run: task-nets, loss-nets, columns. Launchers: launchers.py."""
+"""Checks of a run, at its start and in its steps: whether nets and arguments go together. Checks of arguments alone
+stand beside these (`arguments.py`, `run_arguments.py`), those of data in `rows.py`, of launchers in `launchers.py`."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
 from accelerate import Accelerator
-from datasets import Dataset
 from torch import nn
 from torch.distributed.tensor import DTensor
-from torch.utils.data import IterableDataset
 from transformers import PreTrainedModel, TrainingArguments
-from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
 from ..core.energy import ENERGIES
@@ -31,25 +28,25 @@ from ..nets.image_features import reads_images
 from ..nets.task_nets import feature_size
 from ..saving.export import saves_merged
 from ..saving.model import model_classes
-from ..utils.messages import closest, did_you_mean
+from ..utils.messages import did_you_mean
 from .arguments import SealTrainingArguments
 from .decisions import check_decoder
 from .launchers import SHARDED, check_launched_net, check_launcher
-from .samplers import WindowRepeatSampler, has_few_labels
+from .rows import each_dataset
+from .samplers import WindowRepeatSampler
 
 logger = logging.get_logger(__name__)
 HIDDEN_STATES = "output_hidden_states"
-LOOKED_AT = 1000  # rows checked of a data set that is not TensorRows
 
 
-def tell_problem_type(model: PreTrainedModel, space: OutputSpace) -> None:
+def set_problem_type(model: PreTrainedModel, space: OutputSpace) -> None:
     """Set a missing problem type in the task-net's config, since pipelines decode by it."""
     if model.config.problem_type is None or space.problem_type is None:  # None in the space: its heads never read it
         config: Any = model.config
         config.problem_type = space.problem_type
 
 
-def tell_decoding(model: PreTrainedModel, space: OutputSpace) -> None:
+def store_decoding(model: PreTrainedModel, space: OutputSpace) -> None:
     """Write the space's decoding options into the task-net's config; warn if this drops a saved option."""
     config, options = model.config, space.decoding_options()
     for name in (name for name, value in options.items() if not value and getattr(config, name, False)):
@@ -84,38 +81,7 @@ def check_given_space(space: OutputSpace | None, model_init: Callable | None) ->
         )
 
 
-def check_repeats(args: SealTrainingArguments, train_dataset: Any) -> None:
-    """Raises ValueError for batch repeats, or rows of which few have gold, in an order that is not shuffled; and for
-    batch repeats over an iterable data set."""
-    few = has_few_labels(train_dataset)
-    if args.batch_repeats == 1 and not few:
-        return
-    what = "Only the first rows have gold" if few else f"`batch_repeats` is {args.batch_repeats}"
-    order = getattr(args, "train_sampling_strategy", "random")  # of transformers 5
-    if order != "random" or getattr(args, "group_by_length", False):
-        name = f"train_sampling_strategy={order!r}" if order != "random" else "group_by_length=True"
-        raise ValueError(f"{what}, for which a sampler shuffles the rows, but {name}. Leave one of them out.")
-    if isinstance(train_dataset, IterableDataset):
-        raise ValueError(
-            f"`batch_repeats` is {args.batch_repeats}, but the training data is an iterable data set: the repeating "
-            "sampler needs rows by index. Use a data set with a length, or batch_repeats=1."
-        )
-
-
-def check_saving(args: SealTrainingArguments) -> None:
-    """Raises ValueError for a checkpoint on SIGTERM, which transformers 5 writes in the middle of a step, and for
-    weights that are pickles, an option of transformers 4."""
-    if not vars(args).get("save_safetensors", True):
-        raise ValueError("`save_safetensors` is False, but saved nets are read as safetensors alone. Leave it out.")
-    if vars(args).get("enable_jit_checkpoint"):
-        raise ValueError(
-            "`enable_jit_checkpoint` is True, but it saves between the updates of loss-net and task-net, where no run "
-            "can resume exactly. Save every few steps instead (save_strategy='steps', save_steps=N): checkpoints "
-            "survive a kill at any moment."
-        )
-
-
-def tell_inexact(args: TrainingArguments, checkpoint: str | None) -> None:
+def warn_of_other_rows(args: TrainingArguments, checkpoint: str | None) -> None:
     """Warn if the Trainer resumes a run from `checkpoint` with other rows than the uninterrupted run would see."""
     launching: Any = args.accelerator_config
     found = {
@@ -129,26 +95,6 @@ def tell_inexact(args: TrainingArguments, checkpoint: str | None) -> None:
         logger.warning(
             f"The resumed run sees its rows in another order than without the interruption, because of "
             f"{' and '.join(names)}: its figures will differ."
-        )
-
-
-def check_own_loss(args: TrainingArguments, compute_loss_func: Callable | None) -> None:
-    """Raises ValueError for options that change the Trainer's own loss, which our trainers do not use."""
-    given = {"label_smoothing_factor": args.label_smoothing_factor, "compute_loss_func": compute_loss_func}
-    for name, value in given.items():
-        if value:
-            raise ValueError(
-                f"`{name}` is {value!r}, but it changes the Trainer's own loss, which this trainer does not use. Leave "
-                "it out; choose a loss by `task_loss` (--task_loss), or pass SealTrainer a function."
-            )
-
-
-def check_label_names(args: TrainingArguments) -> None:
-    """Raises ValueError for label columns of another name."""
-    if args.label_names not in (None, ["labels"]):
-        raise ValueError(
-            f"`label_names` is {args.label_names!r}, but gold outputs are read from the column `labels`. Rename your "
-            "column, and leave the argument out."
         )
 
 
@@ -405,66 +351,6 @@ def check_best_metric(args: TrainingArguments, compute_metrics: Callable | None,
             f"`metric_for_best_model` is {wanted!r}, which no evaluation of this run gives."
             f"{did_you_mean(found, known)} It must be one of {', '.join(known)}."
         )
-
-
-def check_columns(**datasets: Any) -> None:
-    """Every data set that names its columns must have `labels`, also within a dictionary of data sets.
-
-    Raises:
-        ValueError: a data set without `labels` (names its columns and the closest match), or without rows.
-    """
-    for name, dataset in each_dataset(datasets):
-        columns = getattr(dataset, "column_names", None)
-        if has_length(dataset) and len(dataset) == 0:
-            raise ValueError(f"`{name}` is empty: it has no rows.")
-        if isinstance(dataset, (list, tuple)) and isinstance(dataset[0], Mapping):
-            columns = list(dataset[0])
-        if columns is None or "labels" in columns:
-            continue
-        close = closest("labels", columns)
-        hint = f" Did you mean `{close}`? Rename it: dataset.rename_column({close!r}, 'labels')." if close else ""
-        raise ValueError(f"`{name}` has no column `labels`; it has {', '.join(columns)}.{hint}")
-
-
-def check_label_values(space: OutputSpace, **datasets: Any) -> None:
-    """Check label values: of all rows of [`TensorRows`], and of the first `LOOKED_AT` rows of other data sets that can
-    be read by index.
-
-    Raises:
-        ValueError: a value that is not a label of this space; names the data set.
-    """
-    for name, dataset in each_dataset(datasets):
-        for labels in label_values(dataset):
-            try:
-                values = torch.as_tensor(labels)
-            except (TypeError, ValueError) as error:
-                raise ValueError(
-                    f"`labels` of `{name}` holds {labels!r}, but must hold numbers: 0 or 1 for each label of a set, "
-                    "the id of each word's tag. The loaders encode names, such as load_multilabel and load_tags."
-                ) from error
-            space.check_values(values, name)
-
-
-def each_dataset(datasets: Mapping) -> Iterator[tuple[str, object]]:
-    """(name, data set) of every given data set; a dictionary gives each of its own."""
-    for name, dataset in datasets.items():
-        if isinstance(dataset, dict):
-            yield from each_dataset({f"{name}[{key!r}]": part for key, part in dataset.items()})
-        elif dataset is not None:
-            yield name, dataset
-
-
-def label_values(dataset: Any) -> Iterator[Any]:
-    """Tensors of many rows, or the raw labels of each row."""
-    if isinstance(dataset, TensorRows):
-        if "labels" in dataset.dense:
-            yield dataset.dense["labels"]
-        elif "labels" in dataset.ragged and "labels" not in dataset.multi_hot:
-            yield dataset.ragged["labels"][0]
-    elif isinstance(dataset, Dataset):
-        yield from dataset.select(range(min(len(dataset), LOOKED_AT))).with_format(None)["labels"][:]
-    elif isinstance(dataset, (list, tuple)):
-        yield from (row["labels"] for row in dataset[:LOOKED_AT])
 
 
 def check_quantised_run(args: SealTrainingArguments, model: nn.Module, accelerator: Accelerator) -> None:

@@ -32,7 +32,7 @@ from ..saving.model import SealModel
 from ..utils.modules import evaluating
 from ..utils.noise import stateless_noise
 from .base import StructuredTrainer
-from .checks import check_task_net, tell_problem_type
+from .checks import check_task_net, set_problem_type
 from .energy_methods import ENERGY_METHODS, EnergyTrainingArguments, Problem
 from .evaluation import counted_rows
 from .label_parts import check_all_known, check_no_weights
@@ -307,7 +307,7 @@ def _check_task_net(task_net: Any, model: LossNet, space: OutputSpace, args: Ene
                 f"{space.energy_program}."
             )
         return
-    tell_problem_type(task_net, space)
+    set_problem_type(task_net, space)
     check_task_net(task_net, space)
     if task_net.config.num_labels != model.config.num_labels:
         raise ValueError(

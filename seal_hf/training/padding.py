@@ -13,7 +13,7 @@ from transformers.utils import logging
 from ..data.tensors.collators import TensorRows, padding_id
 from ..nets.heads import LAST, head_pooling, probe
 from ..utils.modules import evaluating
-from .checks import each_dataset
+from .rows import each_dataset
 
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3}  # of logits, relative to the largest; in half precision 0.05
 

@@ -1,5 +1,5 @@
-"""Checks of a trainer's rows: values that are not labels, lengths that nothing pads, images that the net does not
-read, pixels of another scale than the saved net will read."""
+"""Checks of the data of a run: missing columns, values that are not labels, lengths that nothing pads, images that the
+net does not read, pixels of another scale than the saved net will read."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from typing import Any
 
 import torch
 from datasets import Dataset
+from torch.utils.data import IterableDataset
 from transformers import DataCollatorWithPadding, DefaultDataCollator, default_data_collator
+from transformers.trainer_utils import has_length
 
+from ..core.space import OutputSpace
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.crops import MaskRows, pixel_scaling
 from ..data.tensors.images import ImageRows
 from ..nets.image_features import PIXELS, reading
+from ..utils.messages import closest
 from ..utils.modules import in_evaluation
-from .checks import LOOKED_AT, check_label_values, each_dataset, label_values
+from .arguments import SealTrainingArguments
+from .samplers import has_few_labels
 
+LOOKED_AT = 1000  # rows checked of a data set that is not TensorRows
 RAW = {"text": "tokenize(data.train, tokenizer)", "words": "tokenize_words(data.train, tokenizer)"}  # column -> how
 REMEDIES = {
     "labels": "data_collator=DataCollatorForTokenClassification(tokenizer), which pads them with -100",
@@ -150,3 +156,81 @@ def check_pixels(trainer: Any) -> None:
                 f"{scaling or 'pixels from 0 to 1'}. A saved net would read other pixels than it was trained on. Give "
                 "MaskRows(..., **pixel_scaling(processor)), or the processor that belongs to these rows."
             )
+
+
+def check_columns(**datasets: Any) -> None:
+    """Every data set that names its columns must have `labels`, also within a dictionary of data sets.
+
+    Raises:
+        ValueError: a data set without `labels` (names its columns and the closest match), or without rows.
+    """
+    for name, dataset in each_dataset(datasets):
+        columns = getattr(dataset, "column_names", None)
+        if has_length(dataset) and len(dataset) == 0:
+            raise ValueError(f"`{name}` is empty: it has no rows.")
+        if isinstance(dataset, (list, tuple)) and isinstance(dataset[0], Mapping):
+            columns = list(dataset[0])
+        if columns is None or "labels" in columns:
+            continue
+        close = closest("labels", columns)
+        hint = f" Did you mean `{close}`? Rename it: dataset.rename_column({close!r}, 'labels')." if close else ""
+        raise ValueError(f"`{name}` has no column `labels`; it has {', '.join(columns)}.{hint}")
+
+
+def check_label_values(space: OutputSpace, **datasets: Any) -> None:
+    """Check label values: of all rows of [`TensorRows`], and of the first `LOOKED_AT` rows of other data sets that can
+    be read by index.
+
+    Raises:
+        ValueError: a value that is not a label of this space; names the data set.
+    """
+    for name, dataset in each_dataset(datasets):
+        for labels in label_values(dataset):
+            try:
+                values = torch.as_tensor(labels)
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"`labels` of `{name}` holds {labels!r}, but must hold numbers: 0 or 1 for each label of a set, "
+                    "the id of each word's tag. The loaders encode names, such as load_multilabel and load_tags."
+                ) from error
+            space.check_values(values, name)
+
+
+def each_dataset(datasets: Mapping) -> Iterator[tuple[str, object]]:
+    """(name, data set) of every given data set; a dictionary gives each of its own."""
+    for name, dataset in datasets.items():
+        if isinstance(dataset, dict):
+            yield from each_dataset({f"{name}[{key!r}]": part for key, part in dataset.items()})
+        elif dataset is not None:
+            yield name, dataset
+
+
+def label_values(dataset: Any) -> Iterator[Any]:
+    """Tensors of many rows, or the raw labels of each row."""
+    if isinstance(dataset, TensorRows):
+        if "labels" in dataset.dense:
+            yield dataset.dense["labels"]
+        elif "labels" in dataset.ragged and "labels" not in dataset.multi_hot:
+            yield dataset.ragged["labels"][0]
+    elif isinstance(dataset, Dataset):
+        yield from dataset.select(range(min(len(dataset), LOOKED_AT))).with_format(None)["labels"][:]
+    elif isinstance(dataset, (list, tuple)):
+        yield from (row["labels"] for row in dataset[:LOOKED_AT])
+
+
+def check_repeats(args: SealTrainingArguments, train_dataset: Any) -> None:
+    """Raises ValueError for batch repeats, or rows of which few have gold, in an order that is not shuffled; and for
+    batch repeats over an iterable data set."""
+    few = has_few_labels(train_dataset)
+    if args.batch_repeats == 1 and not few:
+        return
+    what = "Only the first rows have gold" if few else f"`batch_repeats` is {args.batch_repeats}"
+    order = getattr(args, "train_sampling_strategy", "random")  # of transformers 5
+    if order != "random" or getattr(args, "group_by_length", False):
+        name = f"train_sampling_strategy={order!r}" if order != "random" else "group_by_length=True"
+        raise ValueError(f"{what}, for which a sampler shuffles the rows, but {name}. Leave one of them out.")
+    if isinstance(train_dataset, IterableDataset):
+        raise ValueError(
+            f"`batch_repeats` is {args.batch_repeats}, but the training data is an iterable data set: the repeating "
+            "sampler needs rows by index. Use a data set with a length, or batch_repeats=1."
+        )

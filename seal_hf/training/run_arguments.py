@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -141,3 +142,36 @@ def _check_json(name: str, text: str) -> None:
         problem = f"which is not JSON ({error})"
     if problem:
         raise ValueError(f'`{name}` is {place}, {problem}. Give keys and values: {{"key": value}}.')
+
+
+def check_saving(args: TrainingArguments) -> None:
+    """Raises ValueError for a checkpoint on SIGTERM, which transformers 5 writes in the middle of a step, and for
+    weights that are pickles, an option of transformers 4."""
+    if not vars(args).get("save_safetensors", True):
+        raise ValueError("`save_safetensors` is False, but saved nets are read as safetensors alone. Leave it out.")
+    if vars(args).get("enable_jit_checkpoint"):
+        raise ValueError(
+            "`enable_jit_checkpoint` is True, but it saves between the updates of loss-net and task-net, where no run "
+            "can resume exactly. Save every few steps instead (save_strategy='steps', save_steps=N): checkpoints "
+            "survive a kill at any moment."
+        )
+
+
+def check_own_loss(args: TrainingArguments, compute_loss_func: Callable | None) -> None:
+    """Raises ValueError for options that change the Trainer's own loss, which our trainers do not use."""
+    given = {"label_smoothing_factor": args.label_smoothing_factor, "compute_loss_func": compute_loss_func}
+    for name, value in given.items():
+        if value:
+            raise ValueError(
+                f"`{name}` is {value!r}, but it changes the Trainer's own loss, which this trainer does not use. Leave "
+                "it out; choose a loss by `task_loss` (--task_loss), or pass SealTrainer a function."
+            )
+
+
+def check_label_names(args: TrainingArguments) -> None:
+    """Raises ValueError for label columns of another name."""
+    if args.label_names not in (None, ["labels"]):
+        raise ValueError(
+            f"`label_names` is {args.label_names!r}, but gold outputs are read from the column `labels`. Rename your "
+            "column, and leave the argument out."
+        )

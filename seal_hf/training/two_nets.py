@@ -38,12 +38,10 @@ from .checkpoints import TwoNetCheckpoints
 from .checks import (
     check_feature_cache,
     check_freezing,
-    check_repeats,
     check_run,
     check_task_net,
-    each_dataset,
-    tell_decoding,
-    tell_problem_type,
+    set_problem_type,
+    store_decoding,
 )
 from .decisions import PredictionDecoder, check_undecoded, fit_decisions
 from .hints import store_verdict
@@ -51,7 +49,7 @@ from .launchers import check_launcher, spare_crf
 from .loss_weights import weigh_classes
 from .own_rates import fresh_names, own_rates
 from .padding import settle_padding
-from .rows import check_rows
+from .rows import check_repeats, check_rows, each_dataset
 from .run_record import FRESH
 from .samplers import WindowRepeatSampler, has_few_labels
 
@@ -164,7 +162,7 @@ class TwoNetTrainer(StructuredTrainer):
             self.loss_net.load_state_dict(self._initial_loss_net)
         model = self._take_apart(made, self.args)
         if self.space is not None:  # the constructor checks the first net itself
-            tell_problem_type(model, self.space)
+            set_problem_type(model, self.space)
             check_task_net(model, self.space)
             self._settle(model)
         return model
@@ -175,7 +173,7 @@ class TwoNetTrainer(StructuredTrainer):
         Raises:
             ValueError: nets, arguments and launcher do not go together.
         """
-        tell_problem_type(self.model, self.space)
+        set_problem_type(self.model, self.space)
         check_run(self)
         self._settle(self.model)
         spare_crf(self.args, self.accelerator, self.model)
@@ -241,7 +239,7 @@ class TwoNetTrainer(StructuredTrainer):
         self.energy_weight = EnergyWeight(args, self.space.has_all_gold, summed, prefix_of(self.eval_dataset))
         if loss is not None and loss.reads_weight:
             self.energy_loss.weight = self.energy_weight.constant
-        tell_decoding(self.model, self.space)
+        store_decoding(self.model, self.space)
 
     def _make_space(self) -> OutputSpace:
         """The output space, given or made from the arguments, with its task loss. It saw all labels.
