@@ -35,7 +35,7 @@ from .training.checks import check_begun, check_computed
 from .training.evaluation import counted_rows
 from .training.two_nets import TwoNetTrainer
 from .utils.modules import frozen, in_evaluation, keeping_statistics, train_mode
-from .utils.noise import stateless_noise
+from .utils.tensors import stateless_noise
 
 EVALUATED, HELD = 1, 2  # streams of noise: samples of an evaluation; candidates' values at unknown labels
 EVALUATION_SAMPLES = 8  # per row, which the energy should tell from gold

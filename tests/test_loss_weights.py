@@ -19,7 +19,7 @@ from seal_hf.tasks.masks.space import BinaryMaskSpace
 from seal_hf.tasks.tags.chains import CRF
 from seal_hf.tasks.tags.space import TagSequenceSpace
 from seal_hf.tasks.tags.task_losses import TAG_TASK_LOSSES
-from seal_hf.training.label_parts import AT_ONCE, label_parts
+from seal_hf.training.loss_weights import AT_ONCE, label_parts
 
 NAMES = list("abcdef")
 TABLE = tiny_run.table().with_format("torch")

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..core.space import OutputSpace
 from ..energy_losses import EnergyLoss
 from ..utils.modules import keeping_statistics
-from ..utils.noise import perturbed
+from ..utils.tensors import perturbed
 from .base import Extension, MicroBatch
 
 

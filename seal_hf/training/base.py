@@ -32,7 +32,7 @@ from .checkpoints import Checkpoints
 from .checks import check_best_metric, check_embeddings, warn_of_other_rows
 from .evaluation import changed, scored_by, scorer
 from .hints import hint_at
-from .label_parts import see_labels
+from .loss_weights import see_labels
 from .meters import Meters, contrasts
 from .rows import check_batches, check_columns
 from .run_arguments import check_label_names, check_own_loss, check_saving

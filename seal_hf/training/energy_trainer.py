@@ -30,13 +30,13 @@ from ..loss_net.loss_net import LossNet, aligned
 from ..nets.frozen_encoder import encoder_inputs
 from ..saving.model import SealModel
 from ..utils.modules import evaluating
-from ..utils.noise import stateless_noise
+from ..utils.tensors import stateless_noise
 from .base import StructuredTrainer
 from .checks import check_task_net, set_problem_type
 from .energy_methods import ENERGY_METHODS, EnergyTrainingArguments, Problem
 from .evaluation import counted_rows
-from .label_parts import check_all_known, check_no_weights
 from .launchers import check_data_parallel
+from .loss_weights import check_all_known, check_no_weights
 from .rows import check_rows
 
 ROLE = "energy network"
