@@ -2,6 +2,10 @@
 
 `HfArgumentParser` is the only source of flags. The YAML layer converts values by the same argparse actions: a recipe
 accepts exactly what the command line accepts.
+
+The default of a flag stands where its dataclass declares it. What depends on the kind of data or net stands in the
+packaged recipe of that kind, in `default_recipes/`; a program that builds on another one changes a few of these values
+(`Program.over`). None in a dataclass leaves the value to the net that is built or loaded; the help says which it is.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ LIMITS: dict[str, dict[str, Any]] = {  # of our arguments of data, nets, runs an
     "num_layers": {"least": 1, "most": 1000},
     "global_size": {"least": 0, "most": 100_000},
     "crop_size test_crop_size crop_offsets picture patience tune seed data_seed": {"least": 0},
-    "energy_weight language_model_weight": {"least": 0},
+    "energy_weight": {"least": 0},
     "dropout": {"least": 0, "below": 1},
 }
 DEFAULT_RECIPES = Path(__file__).parent / "default_recipes"

@@ -39,7 +39,6 @@ from .arguments import Arguments
 from .closing import close_run, command_of, reported
 from .run_log import log_in_lines, what_begins_anew, without_reports
 
-SHARED = {"logging_steps": 0.05}  # of the packaged recipes: twenty lines, and points of the curves in the report
 NO_SETTINGS = (
     "dataset",
     "data_dir",
@@ -125,8 +124,8 @@ class Program:
         return arguments
 
     def _default_recipe(self, name: str) -> Mapping[str, Any]:
-        """A packaged recipe, with what all of them share and the values of `over`."""
-        return {**SHARED, **read_recipe(packaged_recipe(name)), **self.over}
+        """A packaged recipe, with the values of `over`."""
+        return {**read_recipe(packaged_recipe(name)), **self.over}
 
     def kind_of(self, given: Namespace) -> str:
         """The kind of data or net of a command line, a key of `recipes`."""

@@ -127,14 +127,6 @@ def net_options(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
     nets, training = arguments.nets, arguments.training
     options = {name: getattr(nets, name) for name in names} | arguments.loss_net
     options |= arguments.origin(nets.model_name_or_path)
-    gamma = getattr(nets, "language_model_weight", 1.0)
-    if nets.energy == "chain_ge_c":
-        options["energy_options"] = {"language_model_weight": gamma}
-    elif gamma != 1:
-        raise ValueError(
-            f"`language_model_weight` is {gamma}, but the energy {nets.energy!r} does not read it. Give --energy "
-            "chain_ge_c, or leave it out."
-        )
     return options | {"crf": training.task_loss == "crf" or None}  # None: as it was saved
 
 
@@ -194,11 +186,7 @@ class TaggerArguments(OriginArguments):
         default="chain", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('tag_sequence'))}."}
     )
     global_size: int = field(default=128, metadata={"help": "Width of its tag language models or attention."})
-    language_model_weight: float = field(default=1.0, metadata={"help": "γ of chain_ge_c."})
     word_vectors: str | None = field(default=None, metadata={"help": "BiLSTM: a file of vectors, or a package's name."})
-    train_word_embeddings: bool | None = field(
-        default=None, metadata={"help": "BiLSTM: train the word vectors too; default: true."}
-    )
     word_features: str = field(default="", metadata={"help": "BiLSTM: columns to read, separated by commas; and case."})
     characters: bool = field(default=False, metadata={"help": "BiLSTM: read words by their characters too."})
     hidden_size: int | None = field(
@@ -212,7 +200,7 @@ class TaggerArguments(OriginArguments):
 
 
 ARGUMENTS = (TagDataArguments, TaggerArguments, RunArguments, SealTrainingArguments)
-OPTIONS = "adapter quantization energy global_size hidden_size num_layers dropout train_word_embeddings".split()
+OPTIONS = "adapter quantization energy global_size hidden_size num_layers dropout".split()
 
 
 def make_trainer(data: TagSequenceData, arguments: Arguments, **options: Any) -> Prepared:

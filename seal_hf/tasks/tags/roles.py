@@ -53,7 +53,6 @@ class RoleArguments(OriginArguments):
         default="tag_attention", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('tag_sequence'))}."}
     )
     global_size: int = field(default=256, metadata={"help": "Width of its attention or tag language models."})
-    language_model_weight: float = field(default=1.0, metadata={"help": "γ of chain_ge_c."})
 
 
 ARGUMENTS = (RoleDataArguments, RoleArguments, RunArguments, SealTrainingArguments)
