@@ -37,6 +37,7 @@ TITLES = {  # file or room of the package -> title in the reference, in the orde
     "implicit": "Implicit gradients",
     "loss_net": "The loss-net",
     "fcn": "Small nets",
+    "mlp": "Small nets",
     "nets": "Small nets",
     "label_sets": "Structures",
     "registries": "Registries",

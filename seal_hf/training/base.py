@@ -263,6 +263,10 @@ class StructuredTrainer(Trainer):
             predictions=put_back(output.predictions, order), label_ids=put_back(output.label_ids, order)
         )
 
+    def decide_by(self, decoder: str) -> None:
+        """Decode by this decoder from now on, if the space decodes by itself."""
+        self.space = self.space.decided_by(decoder)
+
     def _evaluation_facts(self) -> dict[str, float]:
         """What an evaluation reports beside its loss and metrics."""
         return contrasts(self.eval_meters.drain())

@@ -91,8 +91,8 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
 def store(trainer: Any, decisions: Decisions) -> None:
     """Write decisions into the config of the trainer's model. A space that decodes uses them from now on."""
     decisions.store(trainer.accelerator.unwrap_model(trainer.model).config)
-    if hasattr(trainer, "space"):
-        trainer.space = trainer.space.decided_by(decisions.decoder)
+    if hasattr(trainer, "decide_by"):  # a plain Trainer has no space
+        trainer.decide_by(decisions.decoder)
 
 
 def predicted(trainer: Any, dataset: Any, decoders: Sequence[str] | None = None) -> PredictionOutput:
