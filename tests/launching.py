@@ -5,6 +5,7 @@ import re
 import socket
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import torch
@@ -54,3 +55,21 @@ def finish(*launches: subprocess.Popen) -> None:
 def results(folder, world) -> list[dict]:
     """What each rank wrote at its end."""
     return [torch.load(Path(folder) / f"rank{rank}.pt", weights_only=True) for rank in range(world)]
+
+
+def forked(*functions):
+    """Runs each function in a fork; the exit statuses, where a signal is negative."""
+    children = []
+    for function in functions:
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                function()
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        children.append(child)
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]

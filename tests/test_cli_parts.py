@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import traceback
 from contextlib import suppress
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 import tiny_masks
 import tiny_tags
 import torch
-from launching import free_port
+from launching import forked, free_port
 from predicting import write
 from tiny_models import LABELLED, tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification
@@ -75,24 +74,6 @@ def contents(output):
     """The bytes of a file, or of those in a folder by name."""
     files = sorted(output.iterdir()) if output.is_dir() else [output]
     return {file.name if output.is_dir() else "": file.read_bytes() for file in files}
-
-
-def forked(*functions):
-    """Runs each function in a fork; the exit statuses, where a signal is negative."""
-    children = []
-    for function in functions:
-        child = os.fork()
-        if not child:
-            status = 1
-            try:
-                function()
-                status = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(status)
-        children.append(child)
-    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 
 
 def launched(function):

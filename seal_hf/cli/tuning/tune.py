@@ -13,6 +13,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,7 @@ from ..programs import check_one_process
 from ..train.arguments import Arguments
 from .ranges import Group, Settings, Space
 from .search import Goal, check_optuna, search
+from .workers import Workers
 
 WEIGHTS = (0.0, 0.03, 0.1, 0.3, 1.0)  # λ1 beside the given one: cross-entropy alone, and shares of the task loss's pull
 TRIALS = "_tune"  # folder of Optuna's data base; the Trainer does not push names with `_` in front
@@ -82,6 +84,8 @@ class Tuning:
         training, self.trials = self.arguments.training, self.arguments.run.tune
         check_one_process("--tune")
         check_optuna("--tune")
+        storage = self.arguments.run.storage
+        self.workers = None if storage is None else Workers(storage)
         self.folder, self.goal = Path(training.output_dir), goal_of(training, metric)
         space = dict(ranges(self.arguments))
         first = {name: self.arguments.value(name) for name in space}
@@ -109,11 +113,16 @@ class Tuning:
         print(printable(f"tune: {number} of {', '.join(self.space)}, by {self.goal.metric} on validation{held}"))
         place = ("tune", self.trials, self.folder / TRIALS)
         sought, seeds = self._sought(data), [self.arguments.training.seed]
-        found = search(
-            partial(self._trial, data), self.space, self.first, *place, self.goal, print, sought, seeds=seeds
-        )
+        shared: dict[str, Any] = {"seeds": seeds, "workers": self.workers}
+        found = search(partial(self._trial, data), self.space, self.first, *place, self.goal, print, sought, **shared)
         self._report(found)
         return self.parse().changed(found["settings"])
+
+    def last_run(self, data: Any) -> AbstractContextManager[bool]:
+        """Inside, the best settings are trained. False in all workers but one, who wait until it is done."""
+        if self.workers is None:
+            return contextlib.nullcontext(True)
+        return self.workers.alone("the best", [self.trials, self._sought(data)])
 
     def _trial(self, data: Any, settings: Settings, *, seed: int, folder: str) -> float:
         """The value that a run with these settings reaches."""

@@ -37,6 +37,7 @@ from transformers.utils import logging as hf_logging
 from ...cli.help import GROUPS, WIDEST
 from ...cli.programs import check_one_process, help_asked_for, program_name
 from ...cli.recipes import packaged_recipe, read_recipe, recipe_keys
+from ...cli.tuning.workers import Workers
 from ...core.task import TASKS
 from ...data.contents import fingerprint
 from ...utils.messages import did_you_mean, printable
@@ -276,6 +277,11 @@ def own_parser(kind: Kind) -> argparse.ArgumentParser:
         "--metric", help=f"This figure chooses trials and epochs: {metrics}; default: the first that the data have."
     )
     parser.add_argument(
+        "--storage",
+        help="Workers anywhere share the trials and runs through this journal file or address of Optuna; all write to "
+        "one --output_dir.",
+    )
+    parser.add_argument(
         "--output_dir", help="This folder gets the results; default: one in runs/compare/ with the name of the data."
     )
     return parser
@@ -352,6 +358,7 @@ def main(argv: list[str] | None = None) -> Runs:
         if own := [f"{name} ({methods[name].settings[key]})" for name in theirs]:
             print(printable(f"--{key} does not change {', '.join(own)}: it is part of the method"))
     search: dict[str, Any] = {"budget": options.budget, "finalists": options.finalists, "held": options.hold}
+    search["workers"] = None if options.storage is None else Workers(options.storage)
     compared = Comparison(runs, data, shared, kind, methods, flags=given, metric=metric, **search)
     title = f"{data.name}: losses compared"
     compared.run(

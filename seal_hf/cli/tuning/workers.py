@@ -1,0 +1,183 @@
+"""Workers that share trials and runs through a storage of Optuna: a journal file on a disk that all see, or a data
+base. A worker shows that it lives by counting on; what a dead one was doing is taken over."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ...utils.files import in_line
+from ...utils.messages import printable
+from .ranges import Settings
+
+BEAT, DEAD = 10.0, 90.0  # seconds between signs of life; a worker without one for so long is taken for dead
+POLL = 2.0  # seconds between looks at what others do
+ALIVE = "alive"  # attribute of a trial: the count of its worker
+
+
+class Workers:
+    """This worker's view of what all workers at a storage do. Trials in it are those of Optuna.
+
+    Attributes:
+        token: a word that no other worker has.
+
+    Args:
+        address: a data base as SQLAlchemy names it, such as `postgresql://user@host/name`; else the path of a journal
+            file, which the first worker makes.
+
+    Raises:
+        ValueError: Optuna is missing, or the storage cannot be opened.
+    """
+
+    def __init__(self, address: str):
+        if find_spec("optuna") is None:
+            raise ValueError("`storage` needs Optuna: pip install 'seal_hf[optuna]'.")
+        import optuna
+        from optuna.storages.journal import JournalFileBackend
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            if "://" in address:
+                self.storage: Any = optuna.storages.RDBStorage(address)
+            else:
+                Path(address).parent.mkdir(parents=True, exist_ok=True)
+                self.storage = optuna.storages.JournalStorage(JournalFileBackend(address))
+        except Exception as error:  # of SQLAlchemy and the drivers of data bases
+            raise ValueError(
+                f"`storage` is {printable(address)!r}, which cannot be opened: {in_line(error)}."
+            ) from error
+        self.token = secrets.token_hex(4)
+        self._seen: dict[int, tuple[Any, float]] = {}  # trial -> its count, and when this worker saw it change
+
+    def study(self, name: str, about: Any, given: Sequence[Settings] = (), larger: bool = True) -> Any:
+        """The study of that name about the same thing; the worker that makes it asks for the `given` trials."""
+        import optuna
+
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:12]
+        named = {"study_name": f"{name} {digest}", "storage": self.storage}
+        try:
+            study = optuna.create_study(**named, direction="maximize" if larger else "minimize")
+        except optuna.exceptions.DuplicatedStudyError:
+            return optuna.load_study(**named)
+        for values in given:
+            study.enqueue_trial(dict(values))
+        return study
+
+    def running(self, study: Any) -> int:
+        """How many trials of a study other workers run. Those of dead ones end, and are asked for again."""
+        count, now = 0, time.monotonic()
+        for trial in study.trials:
+            if trial.state.name != "RUNNING":
+                continue
+            beat = trial.user_attrs.get(ALIVE)
+            if self._seen.get(trial._trial_id, (None, 0.0))[0] != beat or trial._trial_id not in self._seen:
+                self._seen[trial._trial_id] = beat, now
+            if now - self._seen[trial._trial_id][1] < DEAD:
+                count += 1
+            else:
+                self._give_up(study, trial.number)
+        return count
+
+    @contextmanager
+    def at(self, study: Any, trial: Any) -> Iterator[None]:
+        """Inside, this worker runs a trial and shows that it lives. If it fails, others may have the trial at once."""
+        done = threading.Event()
+
+        def beat() -> None:
+            count = 0
+            while not done.wait(BEAT if count else 0):
+                count += 1
+                try:
+                    trial.set_user_attr(ALIVE, count)
+                except Exception:  # the trial was taken over, or the storage is away for a while
+                    continue
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        except BaseException:
+            done.set()
+            self._give_up(study, trial.number)
+            raise
+        finally:
+            done.set()
+            thread.join()
+
+    def _give_up(self, study: Any, number: int) -> None:
+        """End a trial, and ask for another one with its values, unless another worker has done so."""
+        import optuna
+
+        try:
+            trial = study.tell(number, state=optuna.trial.TrialState.FAIL)
+        except (ValueError, RuntimeError):  # it has ended
+            return
+        study.enqueue_trial({**trial.system_attrs.get("fixed_params", {}), **trial.params})
+
+    @contextmanager
+    def alone(self, name: str, about: Any, done: Callable[[], bool] | None = None, wait: bool = True) -> Iterator[bool]:
+        """Inside, this worker alone does what `name` and `about` describe; False if that is done, or another worker is
+        at it.
+
+        Args:
+            done: whether it is done; default: a worker's block has ended without an error.
+            wait: wait until it is done, or this worker's.
+        """
+        import optuna
+
+        study = self.study(name, about)
+        while True:
+            running = self.running(study)
+            if not running and not self._is_done(study, done):
+                trial = study.ask()
+                earlier = any(each.state.name == "RUNNING" and each.number < trial.number for each in study.trials)
+                if not earlier and not self._is_done(study, done):  # of two that ask at once, the first has it
+                    break
+                study.tell(trial.number, state=optuna.trial.TrialState.FAIL, skip_if_finished=True)
+            if not wait or self._is_done(study, done):
+                yield False
+                return
+            time.sleep(POLL)
+        with self.at(study, trial):
+            yield True
+        study.tell(trial.number, 0.0, skip_if_finished=True)
+
+    def _is_done(self, study: Any, done: Callable[[], bool] | None) -> bool:
+        return done() if done is not None else any(trial.state.name == "COMPLETE" for trial in study.trials)
+
+    def trials(
+        self,
+        study: Any,
+        number: int,
+        objective: Callable[[Any], float],
+        sampler: Callable[[int], Any],
+        say: Callable[[Any, float], None],
+    ) -> None:
+        """Run trials of a study until `number` of them are finished by all workers together.
+
+        Args:
+            sampler: number of this trial -> Optuna's sampler.
+            say: tells of a finished trial and its value.
+        """
+        while True:
+            running, states = self.running(study), [trial.state.name for trial in study.trials]
+            done = states.count("COMPLETE")
+            if done >= number and not running:
+                return
+            if done + running >= number:
+                time.sleep(POLL)
+                continue
+            study.sampler = sampler(len(states))
+            trial = study.ask()
+            with self.at(study, trial):
+                value = objective(trial)
+            study.tell(trial.number, value, skip_if_finished=True)
+            say(trial, value)
