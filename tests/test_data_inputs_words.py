@@ -392,3 +392,12 @@ def test_the_columns_of_training_are_read_where_a_file_has_them(tmp_path):
     file = SentenceFile(written(tmp_path, "b.jsonl", lines({"tokens": ["Rome"]})), Needs(), **fields)
     assert [row.words for row in file] == [["Rome"]] and file.total == 1
     assert file.notes == ["b.jsonl: 1 rows lack the field 'w' of training: 'tokens' is read."]
+
+
+def test_ids_of_tags_have_the_names_beside_the_data(tmp_path):
+    (tmp_path / "id2label.json").write_text('{"0": "B-LOC", "1": "O", "2": "I-LOC"}')
+    (row,) = read(tmp_path, "a.conll", "In 1\nNew 0\nYork 2\n", GOLD)
+    (other,) = read(tmp_path, "a.jsonl", lines({"tokens": ["In", "New", "York"], "ner_tags": [1, 0, 2]}), GOLD)
+    assert row.gold == other.gold == ["O", "B-LOC", "I-LOC"]
+    (row,) = read(tmp_path, "b.conll", "In 1\n", Needs(tags=["0", "1"]))
+    assert row.gold == ["1"]

@@ -92,7 +92,41 @@ class Own(torch.utils.data.Dataset):
         return dict(self.row)
 
 
-def test_labels_of_ones_own_data_set_are_checked_in_the_first_batches(tmp_path):
+class OneWrong(Own):
+    """A row behind the first thousand has other labels."""
+
+    def __init__(self, labels, wrong, **inputs):
+        super().__init__(labels, **inputs)
+        self.wrong = torch.tensor(wrong)
+
+    def __len__(self):
+        return 1010
+
+    def __getitem__(self, i):
+        return {**self.row, "labels": self.wrong if i == 1005 else self.row["labels"]}
+
+
+def test_a_later_row_of_ones_own_data_set_is_named(tmp_path):
+    """More rows than are looked at before a run; for label sets and tags, in training and in an evaluation."""
+    words = {name: torch.ones(3, dtype=torch.long) for name in ("input_ids", "attention_mask")}
+    texts = AutoModelForSequenceClassification.from_config(tiny_config("bert"))
+    tags = AutoModelForTokenClassification.from_config(tiny_config("bert"))
+    for net, right, wrong, message in (
+        (texts, [0, 1, 1, 0], [0, 2, 1, 0], "holds 2; expected 0 or 1"),
+        (tags, [0, 1, -100], [0, 9, 1], "holds 9, but there are 4 tags"),
+    ):
+        options = {"per_device_train_batch_size": 512, "per_device_eval_batch_size": 512, "energy_loss": "ce"}
+        arguments = tiny_arguments(tmp_path, max_steps=3, remove_unused_columns=False, **options)
+        own = {"train_dataset": OneWrong(right, wrong, **words)}
+        with pytest.raises(ValueError, match=rf"`labels` of `train_dataset\[1005\]` {message}"):
+            SealTrainer(net, arguments, **own).train()
+        own = {"train_dataset": Own(right, **words), "eval_dataset": OneWrong(right, wrong, **words)}
+        trainer = SealTrainer(net, arguments, **own)
+        with pytest.raises(ValueError, match=rf"`labels` of `eval_dataset\[1005\]` {message}"):
+            trainer.evaluate()
+
+
+def test_labels_of_ones_own_data_set_are_checked(tmp_path):
     words = {name: torch.ones(3, dtype=torch.long) for name in ("input_ids", "attention_mask")}
     pixels = {"pixel_values": torch.zeros(3, 8, 8)}
     texts = AutoModelForSequenceClassification.from_config(tiny_config("bert"))
@@ -101,6 +135,6 @@ def test_labels_of_ones_own_data_set_are_checked_in_the_first_batches(tmp_path):
         (tiny_masks.model(), pixels, [[-100, 1] * 4] * 8, [[255, 1] * 4] * 8, "holds -100, but the masks have 2 cl"),
     ):
         arguments = tiny_arguments(tmp_path, max_steps=1, remove_unused_columns=False)
-        with pytest.raises(ValueError, match=f"`labels` of `train_dataset` {message}"):
+        with pytest.raises(ValueError, match=rf"`labels` of `train_dataset\[0\]` {message}"):
             SealTrainer(net, arguments, train_dataset=Own(wrong, **inputs)).train()
         SealTrainer(net, arguments, train_dataset=Own(right, **inputs)).train()

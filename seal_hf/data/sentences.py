@@ -31,6 +31,7 @@ from .columns import ColumnFile, bracket_tags, in_brackets, lines_of
 from .common import DataError
 from .exports import plain_rows
 from .line_files import JSON, json_objects
+from .name_files import LABEL_LIST, names_beside
 from .raw_text import find_words, split_words
 from .references import MARK, is_references
 from .row_tables import LineTable
@@ -230,12 +231,20 @@ class SentenceFile:
     def _counted(self, sentence: Sentence) -> list[str]:
         """The gold tags in the task-net's scheme."""
         gold = list(sentence.gold or ())
+        if self._names and all(tag.isdigit() and int(tag) < len(self._names) for tag in gold):
+            gold = [self._names[int(tag)] for tag in gold]
         if self._scheme != "plain" and scheme_of(gold) != "plain":
             gold = convert(gold, self._scheme)
         unknown = [tag for tag in gold if tag not in self.needs.tags]
         self._unknown.update(unknown)
         self._known += len(gold) - len(unknown) - gold.count("O")
         return gold
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """Names of gold tags that are ids, from a file beside the data; empty for a model whose tags are numbers."""
+        found = None if any(map(str.isdigit, self.needs.tags)) else names_beside(self.path, (LABEL_LIST,))
+        return [] if found is None else found[0]
 
     # --- raw text ----------------------------------------------------------------------------------------------------
 

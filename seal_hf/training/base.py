@@ -34,12 +34,13 @@ from .evaluation import changed, scored_by, scorer
 from .hints import hint_at
 from .loss_weights import see_labels
 from .meters import Meters, contrasts
-from .rows import check_batches, check_columns
+from .rows import CheckedRows, check_columns
 from .run_arguments import check_label_names, check_own_loss, check_saving
 from .run_record import contents
 from .samplers import SeededByEpoch, order_seed
 
 logger = logging.get_logger(__name__)
+CHECKED = {"Training": "train_dataset", "Evaluation": "eval_dataset"}  # of loaders by what they are for
 
 
 class StructuredTrainer(Trainer):
@@ -179,10 +180,17 @@ class StructuredTrainer(Trainer):
         with self._whole_evaluation():
             return super().get_test_dataloader(test_dataset)
 
-    def _get_dataloader(self, *args: Any, **kwargs: Any) -> DataLoader:
+    def _get_dataloader(self, dataset: Any, description: str, *args: Any, **kwargs: Any) -> DataLoader:
         """As the Trainer's. Persistent workers are seeded by a generator of their own: they are seeded once in a run
-        and once more in a resumed run, which would shift the noise of dropout."""
-        loader: Any = super()._get_dataloader(*args, **kwargs)
+        and once more in a resumed run, which would shift the noise of dropout. The labels of each batch are
+        checked."""
+        collator = self.data_collator
+        if description in CHECKED and not isinstance(dataset, TensorRows):
+            self.data_collator = CheckedRows(collator, dataset, CHECKED[description], self.space)
+        try:
+            loader: Any = super()._get_dataloader(dataset, description, *args, **kwargs)
+        finally:
+            self.data_collator = collator
         if self.args.dataloader_persistent_workers:
             inner = getattr(loader, "base_dataloader", loader)  # of accelerate's
             inner.generator = torch.Generator().manual_seed(self.args.seed)
@@ -342,14 +350,10 @@ class StructuredTrainer(Trainer):
             self.args.eval_on_start = asked
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> Any:
-        """As the Trainer's; no batch if a callback stops the run before its first step, see [`Patience`]. Checks labels
-        of the first batches."""
+        """As the Trainer's; no batch if a callback stops the run before its first step, see [`Patience`]."""
         if self.control.should_training_stop:
             return [], None
-        found = super().get_batch_samples(epoch_iterator, num_batches, device)
-        if self.state.global_step == self.resumed_step:
-            check_batches(self, found[0])
-        return found
+        return super().get_batch_samples(epoch_iterator, num_batches, device)
 
     def _maybe_log_save_evaluate(self, tr_loss: Tensor, *args: Any, **kwargs: Any) -> None:
         self._see_loss(tr_loss)

@@ -3,7 +3,7 @@ net does not read, pixels of another scale than the saved net will read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -77,15 +77,39 @@ def check_shapes(trainer: Any) -> None:
             trainer.space.check_shape(shape, trainer.model.config.num_labels, name)
 
 
-def check_batches(trainer: Any, batches: Iterable[Any]) -> None:
-    """Raises ValueError for labels outside the trainer's space in the first batches of a run. Rows of the user's own
-    data set, transform or collator are not checked before."""
-    if isinstance(trainer.train_dataset, TensorRows):
-        return
-    for batch in batches:
+class CheckedRows:
+    """A collator that checks the labels of each batch, before they are on a device. The user's own data set, transform
+    or collator may give labels that could not be checked before.
+
+    Args:
+        collator: makes the batches.
+        dataset: the rows, which are looked through for the wrong one.
+        name: of the data set, for messages.
+        space: what labels are.
+    """
+
+    def __init__(self, collator: Any, dataset: Any, name: str, space: Any):
+        self.collator, self.dataset, self.name, self.space = collator, dataset, name, space
+
+    def __call__(self, rows: Any) -> Any:
+        """Raises ValueError for labels outside of the space; names the first row with such."""
+        batch = self.collator(rows)
         labels = batch.get("labels") if isinstance(batch, Mapping) else None
         if isinstance(labels, torch.Tensor):
-            trainer.space.check_values(labels.flatten(), "train_dataset")
+            try:
+                self.space.check_values(labels.flatten(), self.name)
+            except ValueError as error:
+                self._name_row()
+                raise ValueError(f"{error} It is in a batch of {len(labels)} rows.") from None
+        return batch
+
+    def _name_row(self) -> None:
+        """Raises ValueError for the first row with such labels, if rows can be read by index."""
+        for i in range(len(self.dataset) if hasattr(self.dataset, "__getitem__") else 0):
+            row = self.dataset[i]
+            labels = row.get("labels") if isinstance(row, Mapping) else None
+            if labels is not None:
+                self.space.check_values(torch.as_tensor(labels).flatten(), f"{self.name}[{i}]")
 
 
 def check_padding(trainer: Any) -> None:
