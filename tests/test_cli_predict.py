@@ -325,7 +325,7 @@ def no_weights(monkeypatch):
         ({"--decoder": "treshold"}, ["`decoder` is 'treshold'", "Did you mean 'threshold'?"]),
         ({"--decoder": "1.5"}, ["`decoder` is 1.5", "from 0 to 1"]),
         ({"--split": "test"}, ["`split` is 'test'", "is one file"]),
-        ({"--word_column": "2"}, ["`word_column` is an option of tag sequences, but", "predicts label sets"]),
+        ({"--word_column": "2"}, ["`word_column` is an option of tag sequences and trees, but", "predicts label sets"]),
         ({"--batch_size": "0"}, ["--batch_size", "'0' is not a whole number of at least 1"]),
         ({"--dtype": "float64"}, ["--dtype", "'float64'", "bfloat16"]),
         ({"--energy": "maybe"}, ["--energy", "'maybe' is neither true nor false"]),

@@ -105,7 +105,7 @@ def test_figures_are_those_of_whole_arrays(saved, tmp_path, capsys, kind):
         (["--decoder", "threshold"], "`decoder` is 'threshold'; this task-net has fixed"),
         (["--decoder", "0.4"], "`decoder` is '0.4'; this task-net has fixed"),
         (["--probabilities", "all"], "`probabilities` is 'all', but a pixel of several classes .* Use top, or none"),
-        (["--max_length", "3"], "`max_length` is an option of .* predicts masks of several classes"),
+        (["--max_length", "3"], "`max_length` is an option of .* predicts masks. Leave it out"),
     ],
 )
 def test_what_several_classes_do_not_have_is_refused(saved, images, flags, message):

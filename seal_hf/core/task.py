@@ -22,6 +22,7 @@ class Task:
 
     Attributes:
         name: key in `TASKS`.
+        outputs_name: what its outputs are called in messages.
         heads: ends of the class names of its task-nets in transformers.
         decodes: True if its spaces decode by themselves, so that no threshold decides.
         program: the command that trains it, for messages.
@@ -30,6 +31,7 @@ class Task:
     """
 
     name: str
+    outputs_name = "outputs of one's own"
     heads: tuple[str, ...] = ()
     program = ""
     arguments: frozenset[str] = frozenset()

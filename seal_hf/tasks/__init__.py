@@ -28,6 +28,7 @@ class LabelTask(Task):
     """Label sets: each input has any number of labels."""
 
     name = "labels"
+    outputs_name = "label sets"
     heads = (*CLASSIFIERS, "ForMultiLabel")
     program = "seal-hf train mlc"
     arguments = frozenset(
@@ -147,6 +148,7 @@ class TagTask(Task):
     """Tag sequences: each word has one tag. Spans and semantic roles are schemes of tags."""
 
     name = "tags"
+    outputs_name = "tag sequences"
     heads = ("ForTokenClassification",)
     decodes = True
     program = "seal-hf train tagging"
@@ -261,7 +263,7 @@ class TagTask(Task):
 class TreeTask(TagTask):
     """Constituency trees, as tags with brackets: the space, the energies and the nets are those of tags."""
 
-    name = "trees"
+    name = outputs_name = "trees"
     program = "seal-hf train parsing"
 
     @property
@@ -316,7 +318,7 @@ def _has_trees(config: Mapping[str, Any]) -> bool:
 class MaskTask(Task):
     """Masks: each pixel has one of two classes, or of several."""
 
-    name = "masks"
+    name = outputs_name = "masks"
     heads = ("ForSemanticSegmentation",)
     program = "seal-hf train segmentation"
     arguments = frozenset(("class_weight", "pixel_loss", "sample_coherence"))

@@ -21,7 +21,7 @@ def open_kind(flags: Flags, options: Namespace) -> OutputKind:
 
     hub = {} if options.revision is None else {"revision": options.revision}
     task, space = task_of_model(options.model, hub)
-    flags.check_kind(options, space)
+    flags.check_task(options, task.name)
     if space not in task.outputs:
         raise ValueError(f"{options.model} predicts {task.name}, for which `predict` and `evaluate` read no files.")
     return task.outputs[space](options)

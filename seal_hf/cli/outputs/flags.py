@@ -8,39 +8,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ...core.task import TASKS
 from ...utils.messages import unknown_flag
 from ..programs import ALL, FULL, UsageError, help_asked_for
 
-LABELS, TAGS = "multi_label", "tag_sequence"
+LABELS, TAGS = ("labels",), ("tags", "trees")  # tasks
 BATCH_SIZE = 32
-KINDS = {LABELS: "label sets", TAGS: "tag sequences", "binary_mask": "masks", "masks": "masks of several classes"}
 
 COLUMNS, LOADING = "columns", "loading"
 GROUPS = {COLUMNS: "the columns of the input", LOADING: "how the model is loaded and runs"}  # the others matter most
 
 
 class Flags(ArgumentParser):
-    """A parser whose flags know which kinds of output read them. `--help` shows those that matter most, `--help GROUP`
+    """A parser whose flags know which tasks read them. `--help` shows those that matter most, `--help GROUP`
     those of a group, and `--help_all` all."""
 
     def __init__(self, prog: str, description: str):
         super().__init__(prog=prog, description=description, allow_abbrev=False)
         self.groups: dict[str, list[str]] = {}  # group -> its flags
         self.asked = ""  # for this help
-        self.kinds: dict[str, tuple[str, ...]] = {}  # flag -> the kinds that read it, if not all do
+        self.tasks: dict[str, Sequence[str]] = {}  # flag -> the tasks that read it, if not all do
         self.needed: list[str] = []
 
-    def flag(self, name: str, *kinds: str, required: bool = False, group: str | None = None, **options: Any) -> None:
-        """Add `--name`, which these kinds of output read; default: all kinds. `group` is one of `GROUPS`."""
+    def flag(self, name: str, *tasks: str, required: bool = False, group: str | None = None, **options: Any) -> None:
+        """Add `--name`, which these tasks read; default: all. `group` is one of `GROUPS`."""
         if group is not None:
             self.groups.setdefault(group, []).append(name)
         if required:  # argparse would report missing flags before mistyped ones
             self.needed.append(name)
         if options.get("type") is bool:
             options |= {"type": _bool, "nargs": "?", "const": True, "default": False, "metavar": "true|false"}
-        if kinds:
-            self.kinds[name] = kinds
-            options["help"] = f"{options['help']} For {' and '.join(KINDS[kind] for kind in kinds)}."
+        if tasks:
+            self.tasks[name] = tasks
+            options["help"] = f"{options['help']} For {_outputs_of(tasks)}."
         self.add_argument(f"--{name}", **options)
 
     def format_help(self) -> str:
@@ -87,14 +87,19 @@ class Flags(ArgumentParser):
             self.error(f"`revision` is of a Hub id, but {options.model} is a folder. Leave it out")
         return options
 
-    def check_kind(self, options: Namespace, kind: str) -> None:
-        """Raises ValueError for a flag that this kind of output does not read."""
-        for name, kinds in self.kinds.items():
-            if kind not in kinds and getattr(options, name) != self.get_default(name):
+    def check_task(self, options: Namespace, task: str) -> None:
+        """Raises ValueError for a flag that this task does not read."""
+        for name, tasks in self.tasks.items():
+            if task not in tasks and getattr(options, name) != self.get_default(name):
                 raise ValueError(
-                    f"`{name}` is an option of {' and '.join(KINDS[kind] for kind in kinds)}, but {options.model} "
-                    f"predicts {KINDS.get(kind, kind)}. Leave it out."
+                    f"`{name}` is an option of {_outputs_of(tasks)}, but {options.model} predicts "
+                    f"{_outputs_of([task])}. Leave it out."
                 )
+
+
+def _outputs_of(tasks: Sequence[str]) -> str:
+    """What these tasks predict, in words."""
+    return " and ".join(TASKS[task].outputs_name for task in tasks)
 
 
 def add_common(flags: Flags) -> None:
@@ -112,12 +117,13 @@ def add_common(flags: Flags) -> None:
     flags.flag("overwrite", type=bool, help="An existing output is replaced.")
     flags.flag(
         "split",
-        *(LABELS, TAGS),
+        *LABELS,
+        *TAGS,
         help="This split is read, of a folder or, for label sets, of a Hub id; default: test, or the only one.",
     )
     flags.flag(
         "tag_column",
-        TAGS,
+        *TAGS,
         group=COLUMNS,
         help="This column has the gold tags; default for evaluate: the last one, `tags` or `ner_tags`.",
     )
@@ -159,25 +165,26 @@ def add_reading(flags: Flags) -> None:
     )
     flags.flag(
         "max_length",
-        *(LABELS, TAGS),
+        *LABELS,
+        *TAGS,
         type=at_least_one,
         help="This many tokens are read at once; default: as in training.",
     )
     flags.flag(
         "text_column",
-        LABELS,
+        *LABELS,
         group=COLUMNS,
         help="This column has the texts; default: as in training, else `text`, or the only one of strings.",
     )
     flags.flag(
         "image_column",
-        LABELS,
+        *LABELS,
         group=COLUMNS,
         help="This column has images, or the names of their files; default: as in training, or found.",
     )
     flags.flag(
         "word_column",
-        TAGS,
+        *TAGS,
         group=COLUMNS,
         help="This column, counted from 0, or this JSON field has the words; it makes a .txt a file of columns.",
     )
@@ -204,7 +211,7 @@ def add_predict(flags: Flags) -> None:
     )
     flags.flag(
         "escape_formulas",
-        LABELS,
+        *LABELS,
         type=bool,
         help="A ' is written before cells of a csv or tsv that a spreadsheet would run.",
     )
@@ -215,19 +222,19 @@ def add_evaluate(flags: Flags) -> None:
     flags.flag("refit", type=bool, help="The decisions are fitted anew on these rows; the saved model stays unchanged.")
     flags.flag(
         "label_column",
-        LABELS,
+        *LABELS,
         group=COLUMNS,
         help="This column has the gold labels; default: as in training, or `labels`.",
     )
     flags.flag(
         "label_separator",
-        LABELS,
+        *LABELS,
         group=COLUMNS,
         help="This mark separates the labels of a cell; none: a cell is one name. Default: as in training, or found.",
     )
     flags.flag(
         "label_format",
-        LABELS,
+        *LABELS,
         group=COLUMNS,
         choices=("auto", "ids", "names", "multi_hot"),
         default="auto",

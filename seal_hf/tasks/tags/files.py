@@ -19,11 +19,11 @@ from __future__ import annotations
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from ...cli.outputs.base import Evaluation, OutputKind, each_chunk, origin_of
 from ...core.tag_schemes import given_types, scheme_of_model, spans
@@ -38,9 +38,8 @@ from ...utils.files import whole_file
 from ...utils.messages import check_owner, for_eyes
 from .chains import tied_crf
 from .decisions import TagDecisions
-from .metrics import tag_metrics, tag_report
 from .model import SealForTokenClassification
-from .report import tag_tables
+from .report import Judged, judged_tags
 from .space import TagSequenceSpace
 from .tagger import Tagged, Tagger
 from .task_losses import CRFLoss
@@ -48,28 +47,6 @@ from .task_losses import CRFLoss
 LEFT_OUT = {"0": "LABEL_0", "1": "LABEL_1"}  # the names that transformers does not save
 DIGITS = 6  # decimals of probabilities and energies
 COLUMNS = (".conll", ".iob", ".iob2", ".bio", ".txt", ".tsv")
-
-
-class Measures(NamedTuple):
-    """How decided tags are compared with gold ones.
-
-    Attributes:
-        figures: decided sequences -> figures.
-        report: decided sequences -> figures of each tag or label.
-        tables: the first of these with their names, and decided sequences -> tables.
-        kind: the tags' scheme, or `srl`.
-        pos: of trees, the parts of speech.
-        unit: what the rows are.
-        reported: the key of the report.
-    """
-
-    figures: Callable[[list[list[str]]], dict[str, Any]]
-    report: Callable[[list[list[str]]], Any]
-    tables: Callable[[dict[str, Any], list[list[str]]], str]
-    kind: str
-    pos: list[list[str]] | None = None
-    unit: str = "rows"
-    reported: str = "tags"
 
 
 class TagOutput(OutputKind):
@@ -221,12 +198,12 @@ class TagOutput(OutputKind):
                 predicted[name] += sequences
             gold += tags
             rows_of += rows
-        measures = self._measures(gold, rows_of)
-        chosen = space.decoder
+        judged, chosen = self.judged, space.decoder
+        pos = [row["pos"] for row in rows_of] if judged.reads_pos else None
         if options.refit:
-            fit = TagDecisions.fit(predicted, gold, measures.kind, decoder=options.decoder, pos=measures.pos)
+            fit = TagDecisions.fit(predicted, gold, judged.kind, decoder=options.decoder, pos=pos)
             chosen = fit.decoder
-        by_decoder = {name: measures.figures(rows) for name, rows in predicted.items()}
+        by_decoder = {name: judged.figures(rows, gold, pos) for name, rows in predicted.items()}
         results = {
             "model": options.model,
             "input": options.input,
@@ -236,23 +213,19 @@ class TagOutput(OutputKind):
             "decisions": {"origin": origin_of(options), "decoder": chosen},
             "figures": by_decoder[chosen],
             "decoders": by_decoder,
-            measures.reported: measures.report(predicted[chosen]),
+            f"{judged.unit}s": judged.report(predicted[chosen], gold, pos),
         }
         shown = {f"{Path(options.input).name}_{figure}": value for figure, value in by_decoder[chosen].items()}
-        tables = [f"{len(gold)} {measures.unit}, decoder {chosen} (*), {origin_of(options)}"]
+        tables = [f"{len(gold)} {judged.rows}, decoder {chosen} (*), {origin_of(options)}"]
         if len(by_decoder) > 1:
             marked = {f"{name} *" if name == chosen else name: figures for name, figures in by_decoder.items()}
             tables.append(results_table([{"decoder": name, **figures} for name, figures in marked.items()]))
-        return Evaluation(results, "\n\n".join([*tables, measures.tables(shown, predicted[chosen])]))
+        return Evaluation(results, "\n\n".join([*tables, judged.tables(shown, predicted[chosen], gold, pos)]))
 
-    def _measures(self, gold: list[list[str]], rows: list[dict[str, Any]]) -> Measures:
-        kind = "srl" if self.needs.predicate else scheme_of_model(self.tags)
-        return Measures(
-            figures=lambda predicted: tag_metrics(predicted, gold, kind),
-            report=lambda predicted: tag_report(predicted, gold, kind),
-            tables=lambda shown, predicted: tag_tables(shown, predicted, gold, kind),
-            kind=kind,
-        )
+    @property
+    def judged(self) -> Judged:
+        """How decided tags are compared with gold ones."""
+        return judged_tags("srl" if self.needs.predicate else scheme_of_model(self.tags))
 
 
 class LineWriter(Writer):

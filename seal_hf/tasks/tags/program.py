@@ -28,7 +28,7 @@ from ...training.checks import check_was_trained
 from ...utils.messages import check_owner
 from .metrics import tagging_compute_metrics
 from .model import SealForTokenClassification, is_bilstm
-from .report import print_notes, tag_ending
+from .report import judged_tags, print_notes, tag_ending
 
 Splits = dict[str, tuple[WordRows, Dataset]]  # name -> the rows that the nets read, and their data
 
@@ -168,7 +168,8 @@ def prepared(
 
 def evaluate(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> Ending:
     """The figures of all splits, and how they are reported."""
-    return tag_ending(prepared.trainer, prepared.splits, data, card_facts(data, arguments))
+    facts = card_facts(data, arguments)
+    return tag_ending(prepared.trainer, prepared.splits, data, facts, judged_tags(data.kind))
 
 
 @dataclass

@@ -1,13 +1,12 @@
-"""Reports on a trained tagger: figures, predictions, a table by tag."""
+"""Reports on a trained tagger or parser: figures, predictions, a table by tag or label."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from datasets import Dataset
 from transformers import TrainingArguments
@@ -42,6 +41,77 @@ FIGURES = {
 }
 
 
+class Judged(NamedTuple):
+    """How decided tags are compared with gold ones, and shown: as tags or as trees.
+
+    Attributes:
+        kind: as in [`tag_metrics`]; trees have plain tags.
+        names: key of a figure in the result files, without its split -> its name for readers.
+        compared: the figures that are given under each decoder; the first is the main one.
+        figures: (decided, gold, parts of speech) -> the figures of all rows.
+        report: the same -> the figures of each tag or label.
+        page: (trainer, data, rows, dataset, decided, gold, origin of a row) -> what the page shows of them.
+        files: input and output of the command to predict that a run prints.
+        section: of the page.
+        unit: what the report has a line for.
+        rows: what the rows are.
+        shown: (words, tags, parts of speech) -> the tags in the file of predictions; None: as they are.
+    """
+
+    kind: str
+    names: Mapping[str, str]
+    compared: Sequence[str]
+    figures: Callable[[Tags, Tags, Any], dict[str, Any]]
+    report: Callable[[Tags, Tags, Any], Mapping[str, Any]]
+    page: Callable[..., dict[str, Any]]
+    files: tuple[str, str]
+    section: str = "tags"
+    unit: str = "tag"
+    rows: str = "rows"
+    shown: Callable[[Sequence[str], Sequence[str], Any], Any] | None = None
+
+    @property
+    def reads_pos(self) -> bool:
+        """True for trees, which have parts of speech."""
+        return self.shown is not None
+
+    def pos_of(self, dataset: Dataset) -> Any:
+        """The parts of speech of its words, for trees; else None."""
+        return dataset["pos"][:] if self.reads_pos else None
+
+    def tables(
+        self, metrics: Mapping[str, float], predicted: Tags, gold: Tags, pos: Any, decoder: str | None = None
+    ) -> str:
+        """The closing tables: a line per figure, and a line per span type, tag or label. If several decoders are
+        compared, the main figure of `decoder` is marked."""
+        marked = f"{self.compared[0]}_{decoder}"
+        table = results_table(figure_rows(metrics, self.names, marked))
+        if any(key.endswith(f"_{marked}") for key in metrics):
+            table += f"\n\n{chosen_line(str(decoder))}"
+        by_name = self.report(predicted, gold, pos)
+        return f"{table}\n\n{results_table([{self.unit: name, **figures} for name, figures in by_name.items()])}"
+
+
+def judged_tags(kind: str) -> Judged:
+    """How tags of this kind are judged: by accuracy if they are plain, else by F1 of spans."""
+
+    def page(
+        trainer: Any, data: Any, rows: WordRows, dataset: Dataset, predicted: Tags, gold: Tags, origin: Any
+    ) -> dict[str, Any]:
+        energies = partial(tag_energies, trainer, rows, predicted)
+        return tag_facts(predicted, gold, dataset, kind, data.label_names, origin, energies)
+
+    return Judged(
+        kind,
+        FIGURES,
+        ("accuracy" if kind == "plain" else "f1", REPEATED),
+        figures=lambda predicted, gold, pos: tag_metrics(predicted, gold, kind),
+        report=lambda predicted, gold, pos: tag_report(predicted, gold, kind),
+        page=page,
+        files=("new.srl" if kind == "srl" else "new.txt", "predictions.jsonl"),
+    )
+
+
 def predict_tags(trainer: Any, rows: WordRows, decoders: Sequence[str]) -> dict[str, list[list[str]]]:
     """For each decoder, a tag for every word of every row. Words that were cut off get the first tag.
 
@@ -59,36 +129,33 @@ def predict_tags(trainer: Any, rows: WordRows, decoders: Sequence[str]) -> dict[
 
 
 def evaluate_tags(
-    trainer: Any, splits: Mapping[str, tuple[WordRows, Dataset]], label_names: Sequence[str], kind: str
+    trainer: Any, splits: Mapping[str, tuple[WordRows, Dataset]], label_names: Sequence[str], judged: Judged
 ) -> tuple[dict[str, float], dict[str, list[list[str]]]]:
-    """Figures of [`tag_metrics`] over all words, also those that were cut off, under the decoder that is chosen on
-    `eval` and stored in the task-net's config; with several decoders, also F1 or accuracy under each, and of roles the
-    repeated ones.
+    """Figures over all words, also those that were cut off, under the decoder that is chosen on `eval` and stored in
+    the task-net's config; with several decoders, also those of `judged.compared` under each.
 
     Args:
         trainer: a [`SealTrainer`].
         splits: name (such as `eval`, `test`) -> the rows that the task-net reads, and the data they came from.
-        label_names, kind: the data's.
+        label_names: the data's.
 
     Returns:
         metrics: `{split}_{figure}`, all in [0, 1].
         predicted: split -> a tag for every word of every row.
     """
-    space = trainer.space
     metrics: dict[str, float] = {}
-    found = {split: predict_tags(trainer, rows, space.decoders) for split, (rows, _) in splits.items()}
+    found = {split: predict_tags(trainer, rows, trainer.space.decoders) for split, (rows, _) in splits.items()}
     gold = {split: gold_tags(dataset, label_names) for split, (_, dataset) in splits.items()}
-    decisions = fit_tags(found["eval"], gold["eval"], kind, trainer.args)
+    pos = {split: judged.pos_of(dataset) for split, (_, dataset) in splits.items()}
+    decisions = fit_tags(found["eval"], gold["eval"], judged.kind, trainer.args, pos=pos["eval"])
     store(trainer, decisions)
-    main = "accuracy" if kind == "plain" else "f1"
     for split, by_decoder in found.items():
         for decoder, tags in by_decoder.items():
-            figures = tag_metrics(tags, gold[split], kind)
+            figures = judged.figures(tags, gold[split], pos[split])
             if decoder == decisions.decoder:
                 metrics |= {f"{split}_{key}": value for key, value in figures.items()}
             if len(by_decoder) > 1:
-                compared = (main, REPEATED) if REPEATED in figures else (main,)
-                metrics |= {f"{split}_{key}_{decoder}": figures[key] for key in compared}
+                metrics |= {f"{split}_{key}_{decoder}": figures[key] for key in judged.compared if key in figures}
     return metrics, {split: tags[decisions.decoder] for split, tags in found.items()}
 
 
@@ -105,42 +172,43 @@ def print_notes(
 
 
 def tag_ending(
-    trainer: Any, splits: Mapping[str, tuple[WordRows, Dataset]], data: Any, card: Mapping[str, Any]
+    trainer: Any,
+    splits: Mapping[str, tuple[WordRows, Dataset]],
+    data: Any,
+    card: Mapping[str, Any],
+    judged: Judged,
 ) -> Ending:
-    """Evaluate a tagging run. Its report writes `_predictions_SPLIT.jsonl`; its tables are those of `test`, or else of
-    `eval`.
+    """Evaluate a run on tags or trees. Its report writes `_predictions_SPLIT.jsonl`; its tables are those of `test`, or
+    else of `eval`.
 
     Args:
         splits: as for [`evaluate_tags`].
-        data: from [`load_tags`] or [`load_srl`].
+        data: from [`load_tags`], [`load_srl`] or [`load_trees`].
         card: entries of [`SealTrainer.card_facts`] beside the figures.
     """
-    label_names, kind, origins = data.label_names, data.kind, getattr(data, "origins", {})
-    metrics, predicted = evaluate_tags(trainer, splits, label_names, kind)
-    decoder = trainer.space.decoder
+    metrics, predicted = evaluate_tags(trainer, splits, data.label_names, judged)
+    decoder, main = trainer.space.decoder, judged.compared[0]
 
     def report(folder: Path) -> tuple[str, dict[str, Any]]:
         for split, tags in predicted.items():
-            path, dataset = folder / f"_predictions_{split}.jsonl", splits[split][1]
-            write_tag_predictions(path, dataset, tags, label_names, origins.get(SHOWN.get(split, split)))
+            origin = partial(row_origin, data, SHOWN.get(split, split))
+            file = folder / f"_predictions_{split}.jsonl"
+            write_predictions(file, splits[split][1], tags, data.label_names, origin, judged)
         last = "test" if "test" in splits else "eval"
-        gold = gold_tags(splits[last][1], label_names)
         rows, dataset = splits[last]
-        origin = partial(row_origin, data, SHOWN.get(last, last))
-        energies = partial(tag_energies, trainer, rows, predicted[last])
-        found = tag_facts(predicted[last], gold, dataset, kind, label_names, origin, energies)
-        table = tag_tables(metrics, predicted[last], gold, kind, decoder)
-        return table, {"tags": {"split": SHOWN.get(last, last), **found}}
+        gold, origin = gold_tags(dataset, data.label_names), partial(row_origin, data, SHOWN.get(last, last))
+        found = judged.page(trainer, data, rows, dataset, predicted[last], gold, origin)
+        table = judged.tables(metrics, predicted[last], gold, judged.pos_of(dataset), decoder)
+        return table, {judged.section: {"split": SHOWN.get(last, last), **found}}
 
-    figure = "accuracy" if kind == "plain" else "f1"
     return Ending(
         metrics,
-        FIGURES,
-        decoder_figure(kind, decoder),
+        judged.names,
+        f"{main}_{decoder}",
         report,
         rows={split: len(dataset) for split, (_, dataset) in splits.items()},
-        files=("new.srl" if kind == "srl" else "new.txt", "predictions.jsonl"),
-        score=score_of(metrics, figure, FIGURES[figure], decoder),
+        files=judged.files,
+        score=score_of(metrics, main, judged.names[main], decoder),
         hints=[hint_of_one_tag(predicted["eval"], trainer.args)] if "eval" in predicted else [],
         card=card,
     )
@@ -151,48 +219,27 @@ def gold_tags(dataset: Dataset, label_names: Sequence[str]) -> list[list[str]]:
     return [[label_names[tag] for tag in tags] for tags in dataset["tags"][:]]
 
 
-def write_tag_predictions(
-    path: str | os.PathLike[str],
+def write_predictions(
+    path: Path,
     dataset: Dataset,
     predicted: Tags,
     label_names: Sequence[str],
-    origins: Any = None,
+    origin: Callable[[int], Mapping[str, Any]],
+    judged: Judged,
 ) -> None:
-    """Write one JSON object per row: its source (`origins.of(row)`, else its number), `words`, `predicted`, `gold`, and
-    for roles `predicate`. The file is written completely or not at all."""
-    gold = gold_tags(dataset, label_names)
+    """Write one JSON object per row: where it came from, `words`, `predicted` and `gold`, tags or trees in brackets,
+    and for roles `predicate`. The file is written completely or not at all."""
+    gold, pos = gold_tags(dataset, label_names), judged.pos_of(dataset)
     places = dataset["predicate"][:] if "predicate" in dataset.column_names else None
     with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
         for i, words in enumerate(dataset["words"][:]):
-            line: dict[str, Any] = {"row": i} if origins is None else dict(origins.of(i))
-            line |= {"words": words, "predicted": predicted[i], "gold": gold[i]}
+            both = {"predicted": predicted[i], "gold": gold[i]}
+            if judged.shown is not None:
+                both = {name: judged.shown(words, tags, pos[i]) for name, tags in both.items()}
+            line = {**origin(i), "words": words, **both}
             if places is not None:
                 line["predicate"] = places[i]
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
-
-
-def decoder_figure(kind: str, decoder: str | None) -> str:
-    """The key of the main figure under a decoder; the results have it if several decoders were compared."""
-    return f"{'accuracy' if kind == 'plain' else 'f1'}_{decoder}"
-
-
-def tag_tables(
-    metrics: Mapping[str, float],
-    predicted: Tags | None = None,
-    gold: Tags | None = None,
-    kind: str = "plain",
-    decoder: str | None = None,
-) -> str:
-    """The closing tables: a line per figure, and, with predictions, a line per span type or tag. If several decoders
-    are compared, the figure of `decoder` is marked."""
-    marked = decoder_figure(kind, decoder)
-    table = results_table(figure_rows(metrics, FIGURES, marked))
-    if any(key.endswith(f"_{marked}") for key in metrics):
-        table += f"\n\n{chosen_line(str(decoder))}"
-    if predicted is None or gold is None:
-        return table
-    by_tag = tag_report(predicted, gold, kind)
-    return f"{table}\n\n{results_table([{'tag': tag, **figures} for tag, figures in by_tag.items()])}"
 
 
 def hint_of_one_tag(tags: Sequence[Sequence[Any]], args: TrainingArguments) -> str | None:

@@ -24,10 +24,10 @@ from ...data.sentences import Sentence
 from ...data.tree_sentences import TreeSentences, holds_brackets
 from ...data.trees import TREE_FILES
 from ...data.writers import table_writer
-from ..tags.files import Measures, TagOutput, line_writer
+from ..tags.files import TagOutput, line_writer
+from ..tags.report import Judged
 from ..tags.tagger import Tagged
-from .metrics import label_report, tree_metrics
-from .report import tree_tables
+from .report import TREES
 
 
 class TreeOutput(TagOutput):
@@ -69,17 +69,9 @@ class TreeOutput(TagOutput):
         del found[self._name("entities")]
         return found | {self._name("tree"): _tree(sentence, tagged)}
 
-    def _measures(self, gold: list[list[str]], rows: list[dict[str, Any]]) -> Measures:
-        pos = [row["pos"] for row in rows]
-        return Measures(
-            figures=lambda predicted: tree_metrics(predicted, gold, pos),
-            report=lambda predicted: label_report(predicted, gold, pos),
-            tables=lambda shown, predicted: tree_tables(shown, predicted, gold, pos),
-            kind="plain",
-            pos=pos,
-            unit="trees",
-            reported="labels",
-        )
+    @property
+    def judged(self) -> Judged:
+        return TREES
 
 
 def _tree(sentence: Sentence, tagged: Tagged) -> str:

@@ -11,8 +11,9 @@ from ...reports.common import Ending
 from ...training.arguments import SealTrainingArguments
 from ..tags.program import TaggerArguments, kind, ranges
 from ..tags.program import make_trainer as make_tagger
+from ..tags.report import tag_ending
 from .metrics import tree_compute_metrics
-from .report import tree_ending
+from .report import TREES
 
 
 @dataclass
@@ -40,7 +41,7 @@ def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
 
 def evaluate(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> Ending:
     """The figures of all splits, and how they are reported."""
-    return tree_ending(prepared.trainer, prepared.splits, data, card_facts(data, arguments))
+    return tag_ending(prepared.trainer, prepared.splits, data, card_facts(data, arguments), TREES)
 
 
 PROGRAM = Program(
