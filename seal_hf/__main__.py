@@ -42,10 +42,10 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
 }
 COMPARED = ("mlc", "tagging", "srl", "parsing", "segmentation")  # `compare KIND` also takes the flags of `train KIND`
 REWARDED, REWARDS = "train rewards", "rewards"  # `compare rewards` takes the flags of the former
-OF_REWARDS = {  # first word of `train rewards`, which the rules also tell -> the module with its flags
-    "mlc": "seal_hf.tasks.rewards.label_program",
+OF_REWARDS = {  # first word of `train rewards`, which the rules also tell -> its flags, as for `known_flags`
+    "mlc": "seal_hf.tasks.rewards.program:LABEL_ARGUMENTS",
     "tagging": "seal_hf.tasks.rewards.program",
-    "segmentation": "seal_hf.tasks.rewards.mask_program",
+    "segmentation": "seal_hf.tasks.rewards.program:MASK_ARGUMENTS",
 }
 GROUPS = ("train", "decide")  # first words of subcommands of two words
 CHECKED = ("train", "compare")  # their flags are checked before they are imported

@@ -26,7 +26,6 @@ from seal_hf.core.space import REWARD_CODES, UNLABELLED_PIXEL, UNLABELLED_SET
 from seal_hf.data.tensors.collators import TensorRows
 from seal_hf.energy_losses import ContrastiveDivergence, Margin
 from seal_hf.tasks.masks.space import BinaryMaskSpace
-from seal_hf.tasks.rewards import label_program as label_rewards
 from seal_hf.tasks.rewards import program as rewards
 from seal_hf.tasks.rewards.functions import LabelFunctionReward
 from seal_hf.tasks.rewards.label_rules import LabelRuleReward
@@ -265,7 +264,7 @@ def test_rules_for_label_sets_train_label_sets(tmp_path):
     words = ["--rules", str(tmp_path / "rules.yaml"), "--num_labelled", "20", "--max_train_rows", "60", *COMMAND]
     nets = ["--hidden_size", "8", "--global_size", "4", "--output_dir", str(tmp_path / "run")]
     program, left = rewards.program_of([*words, *nets])
-    assert program is label_rewards.PROGRAM and left == [*words, *nets]
+    assert program is rewards.LABEL_PROGRAM and left == [*words, *nets]
     metrics = rewards.main([*words, *nets])
     assert 0 < metrics["test_f1_example"] < 1
     page = (tmp_path / "run/report.html").read_text()

@@ -44,22 +44,23 @@ def mistyped_flag(modules: Sequence[str], words: Iterable[str]) -> str | None:
 
 def known_flags(module: str) -> set[str]:
     """The flags of the fields of a module's `ARGUMENTS`, a tuple of dataclasses, or without it of its `add_argument`
-    calls.
+    calls. `MODULE:NAME` has the tuple under another name.
 
     Raises:
         UnexpectedSource, OSError, SyntaxError, ValueError: the flags cannot be read from the sources.
     """
-    program = Source(module)
+    module, _, name = module.partition(":")
+    program, name = Source(module), name or "ARGUMENTS"
     added = program.added_flags()
-    if added and "ARGUMENTS" not in program.names:
+    if added and name not in program.names:
         return added
-    arguments = program.names.get("ARGUMENTS")
+    arguments = program.names.get(name)
     if isinstance(arguments, tuple):
         source, arguments = find(*arguments)
     else:
         source = program
     if not isinstance(arguments, ast.Tuple):
-        raise UnexpectedSource(f"{module} has no tuple ARGUMENTS")
+        raise UnexpectedSource(f"{module} has no tuple {name}")
     by_field = [flags for element in arguments.elts for flags in fields(source, element).values()]
     return OF_EVERY_PROGRAM.union(added, *by_field)
 

@@ -43,11 +43,10 @@ from ...data.contents import fingerprint
 from ...utils.messages import did_you_mean, printable
 from ...utils.options import check_given
 from ...utils.recorded import command_line
-from .identity import EVERY_RUN, texts, without_places
 from .kinds import CONSTANT, KINDS, Figures, Kind, Method, Methods, of_recipe, own_keys
 from .page import write_page
 from .runner import Comparison
-from .runs import LOST, METHOD, Runs, origin, read_identity, read_settings, write_json
+from .runs import EVERY_RUN, LOST, METHOD, Runs, origin, read_identity, read_settings, texts, without_places, write_json
 from .table import comparison, decided, markdown, plot
 
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds", "tune": "budget"}

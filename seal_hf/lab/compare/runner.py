@@ -26,9 +26,8 @@ from ...training.meters import EpochClock, NonFiniteLossError
 from ...utils.faults import AGAIN, DiskFullError, fault_of, writing
 from ...utils.files import locked
 from ...utils.options import check_value
-from .identity import EVERY_RUN, check_methods, claim_folder, files_in, texts
 from .kinds import CONSTANT, LINEAR, Kind, Methods, Scored, first_of, hold, space_of, with_requirements
-from .runs import AUC, LOST, METHOD, ROWS, Runs
+from .runs import AUC, EVERY_RUN, LOST, METHOD, ROWS, Runs, check_methods, claim_folder, files_in, texts
 
 logger = logging.getLogger(__name__)
 

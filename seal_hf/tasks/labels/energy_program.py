@@ -23,8 +23,8 @@ from ...training.energy_trainer import EnergyTrainer
 from ...utils.messages import check_owner
 from .metrics import multilabel_compute_metrics
 from .model import SealForMultiLabel
+from .program import check_read_as, say_what_is_longer, text_rows_of
 from .report import label_ending
-from .rows import check_read_as, say_what_is_longer, text_rows_of
 from .space import MultiLabelSpace
 
 logger = logging.get_logger(__name__)

@@ -31,8 +31,6 @@ from ...utils.options import check_value
 from ..labels.compare import LABEL_SETS
 from ..masks.compare import MASKS
 from ..tags.compare import TAGGING
-from . import label_program as label_rewards
-from . import mask_program as mask_rewards
 from . import program as rewards
 from .page import gold_of
 from .reward import NoReward, Reward, most_rewarded, most_rewarded_of
@@ -343,9 +341,9 @@ def _kind(plain: Kind, program: Program, *of_methods: Mapping[str, Any]) -> Kind
 
 
 REWARDED: dict[str, Kind] = {  # the kind's own word -> with rewards
-    "mlc": _kind(LABEL_SETS, label_rewards.PROGRAM, NET, {}, DIVERGENCE, NCE),
+    "mlc": _kind(LABEL_SETS, rewards.LABEL_PROGRAM, NET, {}, DIVERGENCE, NCE),
     "tagging": _kind(TAGGING, rewards.PROGRAM, {"learning_rate": RATE}, {}, DIVERGENCE, NCE),
     "segmentation": _kind(
-        MASKS, mask_rewards.PROGRAM, {"learning_rate": RATE}, {"crop_size": 0, "num_samples": 8}, FIELD, FIELD
+        MASKS, rewards.MASK_PROGRAM, {"learning_rate": RATE}, {"crop_size": 0, "num_samples": 8}, FIELD, FIELD
     ),
 }

@@ -1,6 +1,6 @@
 """Few rows with gold and a reward for the others: label sets, tags or masks, as the rules or the first word say.
 
-This module has the program for tags: citation fields from 5, 10 or 50 tagged references, and rules for the others.
+Tags are, for example, citation fields from 5, 10 or 50 tagged references, and rules for the others.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from datasets import concatenate_datasets
 from ...cli.recipes import read_recipe, recipe_named
 from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program
-from ...data import TagDataArguments, TagSequenceData
+from ...data import DataArguments, MaskDataArguments, TagDataArguments, TagSequenceData
 from ...data.tensors.vocabulary import Vocabulary
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
 from ...utils.messages import did_you_mean
+from ..labels import program as mlc
+from ..labels.program import ModelArguments as LabelModelArguments
+from ..masks import program as segmentation
+from ..masks.program import ModelArguments as MaskModelArguments
 from ..tags import program as tagging
 from ..tags.program import prepared, rows_of_splits, tagger
-from . import label_program as label_rewards
-from . import mask_program as mask_rewards
 from .rows import RuleArguments, rewarded_rows, with_reward
 from .rules import output_of_rules
 
@@ -71,10 +73,30 @@ PROGRAM = with_reward(
     replace(tagging.PROGRAM, recipes={"BiLSTM": "rewards", "encoder": "rewards_text"}, make_trainer=make_trainer),
     ARGUMENTS,
 )
+
+
+@dataclass
+class LabelRewardArguments(RuleArguments, LabelModelArguments):
+    """The reward, and the two nets."""
+
+
+LABEL_ARGUMENTS = (DataArguments, LabelRewardArguments, RunArguments, SealTrainingArguments)
+ENERGY = {"energy_loss": "contrastive_divergence"}
+LABEL_PROGRAM = with_reward(mlc.PROGRAM, LABEL_ARGUMENTS, over=ENERGY, before=lambda prepared, data, arguments: False)
+
+
+@dataclass
+class MaskRewardArguments(RuleArguments, MaskModelArguments):
+    """The reward, and the two nets."""
+
+
+MASK_ARGUMENTS = (MaskDataArguments, MaskRewardArguments, RunArguments, SealTrainingArguments)
+OVER = {"energy_loss": "ranking", "sample_coherence": "field", "crop_size": 0}  # rules are about whole images
+MASK_PROGRAM = with_reward(segmentation.PROGRAM, MASK_ARGUMENTS, over=OVER)
 PROGRAMS: Mapping[str, Program] = {  # first word of the command line -> program
-    "mlc": label_rewards.PROGRAM,
+    "mlc": LABEL_PROGRAM,
     "tagging": PROGRAM,
-    "segmentation": mask_rewards.PROGRAM,
+    "segmentation": MASK_PROGRAM,
 }
 WORDS = {"label sets": "mlc", "tags": "tagging", "masks": "segmentation"}  # outputs of rules -> that word
 
