@@ -173,8 +173,8 @@ class Task:
         return {}
 
     def figures(self, space: OutputSpace) -> Mapping[str, str]:
-        """Key of a figure, without its split -> its name for readers."""
-        return {}
+        """Key of a figure, without its split -> its name for readers; default: those of its first card."""
+        return next((card.figures for card in self.cards.values()), {})
 
 
 TASKS: dict[str, Task] = {}

@@ -174,3 +174,6 @@ def energy_at(seal: SealForMultiLabel | EnergyAlone, inputs: dict[str, Tensor]) 
 def correlation(a: Tensor, b: Tensor) -> float | None:
     """Pearson's correlation; None if `a` or `b` is constant."""
     return float(np.corrcoef(a, b)[0, 1]) if float(a.std()) > 0 and float(b.std()) > 0 else None
+
+
+ANALYSES = {"hessian": (hessian, DataArguments), "gradients": (gradients, DataArguments)}

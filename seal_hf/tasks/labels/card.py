@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...core.decisions import FIXED, THRESHOLD
+from ...core.space import OutputSpace
 from ...nets.cnn import CNNConfig
 from ...nets.image_features import reads_images
-from ...nets.text_pooling import PooledConfig
+from ...nets.text_pooling import PooledConfig, classifier_reads
+from ...nets.text_windows import reading_in_words
 from ...reports.card_kinds import ADAPTERS_LIBRARY, OURS, PEFT_LIBRARY, CardKind, cut_in_words
 from .decisions.label_decisions import (
     CALIBRATED_CLOSED,
@@ -209,7 +211,7 @@ CARDS = {
 }
 
 
-def card_of(model: Any, library: str | None) -> str:
+def card_of(model: Any, space: OutputSpace, library: str | None) -> str:
     """The key in `CARDS` for a task-net, see `Task.card_of`."""
     pooled = isinstance(model.config, PooledConfig)
     if library is not None:
@@ -220,3 +222,9 @@ def card_of(model: Any, library: str | None) -> str:
     if pooled:
         return "text_pooled"
     return "features" if model.main_input_name == "features" else "text"
+
+
+def reads_in_words(model: Any) -> str | None:
+    """What a classifier of texts reads, in words; None for other nets."""
+    is_of_text = model.main_input_name == "input_ids" and classifier_reads(model) is not None
+    return reading_in_words(model) if is_of_text else None

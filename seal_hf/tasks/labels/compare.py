@@ -315,3 +315,4 @@ LABEL_SETS = LabelSetKind(
     figures=FIGURES,
     known_metrics=METRICS,
 )
+KINDS = (LABEL_SETS,)

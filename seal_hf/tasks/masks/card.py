@@ -66,7 +66,7 @@ CARDS = {
 }
 
 
-def card_of(model: Any, space: OutputSpace) -> str:
+def card_of(model: Any, space: OutputSpace, library: str | None) -> str:
     """The key in `CARDS` for a task-net, see `Task.card_of`."""
     of_classes = "class_" if isinstance(space, MaskSpace) else ""
     return of_classes + ("images_fcn" if model.config.model_type == FCNConfig.model_type else "images")

@@ -232,3 +232,4 @@ MASKS = Masks(
     known_metrics=METRICS,
     identity={"kind": "segmentation"},
 )
+KINDS = (MASKS,)

@@ -347,3 +347,4 @@ REWARDED: dict[str, Kind] = {  # the kind's own word -> with rewards
         MASKS, rewards.MASK_PROGRAM, {"learning_rate": RATE}, {"crop_size": 0, "num_samples": 8}, FIELD, FIELD
     ),
 }
+KINDS = tuple(REWARDED.values())

@@ -63,3 +63,6 @@ def read_tags(
         return seal, data, encode_words(data.validation, Vocabulary.from_pretrained(folder))
     tokenizer = load_tokenizer(folder, add_prefix_space=True)
     return seal, data, tokenize_words(data.validation, tokenizer, args.max_length, config=seal.config)
+
+
+ANALYSES = {"tags": (tags, TagDataArguments)}

@@ -179,3 +179,4 @@ SRL = TagSequences(
     known_metrics=SPANS,
     identity={"kind": "srl"},
 )
+KINDS = (TAGGING, SRL)

@@ -59,3 +59,4 @@ PARSING = Trees(
     known_metrics=METRICS,
     identity={"kind": "parsing"},
 )
+KINDS = (PARSING,)
