@@ -40,7 +40,7 @@ napoleon_numpy_docstring = False
 
 
 def name_what_is_outside(app: Sphinx, page: str, source: list[str]) -> None:
-    """Write the path of a file outside docs/ in place of a link to it."""
+    """Write the path of a file outside docs/ in place of a link to it; keep a figure and its deviation on one line."""
 
     def named(link: re.Match) -> str:
         text, path = link.groups()
@@ -49,7 +49,7 @@ def name_what_is_outside(app: Sphinx, page: str, source: list[str]) -> None:
             return link[0]
         return text if path.rstrip("/") in text else f"{text} (`{path}`)"
 
-    source[0] = OUTSIDE.sub(named, source[0])
+    source[0] = OUTSIDE.sub(named, re.sub(r"(?<=\d) ± (?=\d)", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", source[0]))
 
 
 def setup(app: Sphinx) -> None:

@@ -71,8 +71,11 @@ def test_metadata_reads_back():
     assert data.tags == ["seal", "multi-label-classification"]
     expected = {"base_model": "org/encoder", "pipeline_tag": "text-classification", "library_name": "transformers"}
     assert expected.items() <= data.to_dict().items()
-    results = {result.metric_type: result.metric_value for result in data.eval_results}
-    assert results == {"f1_example": 0.4, "f1_example_decided": 0.4653}
+    results = {(result.metric_type, result.metric_name): result.metric_value for result in data.eval_results}
+    assert results == {("f1", "example F1 at 0.5"): 0.4, ("f1", "example F1 of the decisions"): 0.4653}
+    assert [set(each) for each in data.to_dict()["widget"]] == [{"text"}] * 3 and "widget" not in card(
+        inputs={"pairs": 1}
+    )
     assert data.model_name == "user/seal-bibtex" and data.eval_results[0].dataset_name == "bibtex"
 
 
@@ -121,6 +124,23 @@ def test_a_card_of_nothing_measured():
     assert ">= 0.5" in snippet(text)
     data = ModelCard(text).data
     assert data.eval_results is None and data.base_model is None and data.license is None
+
+
+def test_figures_without_a_metric_of_the_hub_are_in_the_table_alone():
+    text = card(metrics={"test_jaccard_decided": 0.3, "test_exact_match_decided": 0.2, "test_map": 0.1})
+    results = {result.metric_type: result.metric_value for result in ModelCard(text).data.eval_results}
+    assert results == {"exact_match": 0.2}
+    text = card(library_snippet="images", metrics={"test_pixel_accuracy_tuned": 0.9, "test_mean_iou_tuned": 0.5})
+    assert {each.metric_type for each in ModelCard(text).data.eval_results} == {"accuracy", "mean_iou"}
+
+
+def test_the_language_is_that_of_the_base_if_its_card_names_one(monkeypatch, tmp_path):
+    (tmp_path / "README.md").write_text("---\nlanguage:\n- en\n---\n")
+    cached = lambda name, file: str(tmp_path / file) if name == "org/encoder" else None  # noqa: E731
+    monkeypatch.setattr("seal_hf.reports.model_card.try_to_load_from_cache", cached)
+    assert ModelCard(card()).data.language == "en" and ModelCard(card(language="de")).data.language == "de"
+    (tmp_path / "README.md").write_text("---\nlanguage: [en, de]\n---\n")
+    assert ModelCard(card()).data.language is None
 
 
 @pytest.mark.parametrize("name", NASTY)

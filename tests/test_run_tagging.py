@@ -65,8 +65,8 @@ def test_infnet_plus_writes_what_it_measured(tmp_path, capsys, monkeypatch):
     card = ModelCard.load(tmp_path / "README.md")
     data, names = card.data, {}
     assert data.pipeline_tag == "token-classification" and "multi-label-classification" not in data.tags
-    results = {result.metric_type: result.metric_value for result in data.eval_results}
-    assert results["f1"] == pytest.approx(metrics["test_f1"], abs=1e-4)
+    results = {result.metric_name: result.metric_value for result in data.eval_results}
+    assert results["F1 of spans"] == pytest.approx(metrics["test_f1"], abs=1e-4)
     monkeypatch.chdir(tmp_path.parent)  # the card names the folder
     exec(re.search(r"```python\n(.*?)```", card.content, flags=re.DOTALL)[1], names)  # noqa: S102 - our own snippet
     assert len(names["tags"][0]) == 4 and set(names["tags"][0]) <= set(both.config.id2label.values())

@@ -9,7 +9,7 @@ and `predict`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..core.decisions import FIXED, THRESHOLD, Decisions
@@ -39,6 +39,7 @@ class CardKind(NamedTuple):
         unit: the name of a data row.
         files: example input and output of `seal-hf predict`.
         is_ours: True if the architecture is one of `seal_hf`.
+        widget: texts that the model's page on the Hub offers to try.
     """
 
     plain: Mapping[str, str] = {}
@@ -57,6 +58,7 @@ class CardKind(NamedTuple):
     unit: str = "row"
     files: tuple[str, str] = ("new.csv", "predictions.csv")
     is_ours: bool = False
+    widget: Sequence[str] = ()
 
     def decoder(self, decisions: Mapping[str, Any]) -> str:
         """The stored decoder.

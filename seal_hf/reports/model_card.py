@@ -23,6 +23,8 @@ from .card_kinds import KINDS, CardKind, number
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"
 MAX_LABELS = 100  # in the card's table; config.json has them all
+WIDGETS = ("text-classification", "token-classification")  # pipelines that take a text
+HUB_METRIC = re.compile(r"(exact_match|mean_iou|precision|recall|f1|(?:pixel_)?accuracy)(?:_|$)")
 SECOND_LOSS = {"mutual": "mutual learning"}  # energy loss -> its words, if they are not its name
 
 
@@ -123,8 +125,9 @@ def model_card(
             dataset,
             figures,
             kind,
-            language=language,
+            language=language or (origin.language if origin is not None else None),
             license=license,
+            plain=not columns and "pairs" not in inputs,
             tags=[
                 *["seal"] * with_loss_net,
                 kind.task.replace(" ", "-"),
@@ -182,8 +185,10 @@ def _metadata(
     *,
     language: str | list[str] | None,
     license: str | None,
+    plain: bool,
     tags: list[str],
 ) -> str:
+    """The metadata; `plain` if one text is all that the model reads."""
     results = [
         EvalResult(
             task_type=kind.pipeline_tag or "other",
@@ -191,13 +196,16 @@ def _metadata(
             dataset_type=dataset,
             dataset_name=dataset,
             dataset_split="test",
-            metric_type=key,
+            metric_type=hub_metric,
             metric_name=name,
             metric_value=round(float(figures[f"test_{key}"]), 4),
         )
         for key, name in kind.figures.items()
         if f"test_{key}" in figures and key not in kind.baselines and dataset is not None
+        if (hub_metric := _hub_metric(key)) is not None
     ]
+    has_widget = plain and not kind.is_ours and kind.pipeline_tag in WIDGETS and bool(kind.widget)
+    more: dict[str, Any] = {"widget": [{"text": text} for text in kind.widget]} if has_widget else {}
     data = ModelCardData(
         language=language,
         license=license,
@@ -208,8 +216,15 @@ def _metadata(
         datasets=[dataset] if dataset is not None and is_hub_id(dataset) else None,
         model_name=model_name if results else None,
         eval_results=results or None,
+        **more,
     )
     return f"---\n{data.to_yaml()}\n---\n"
+
+
+def _hub_metric(figure: str) -> str | None:
+    """The Hub's name of a metric; None if it has none, as of the Jaccard index."""
+    found = HUB_METRIC.match(figure)
+    return None if found is None else found[1].removeprefix("pixel_")
 
 
 def _base_of(origin: Origin | None, kind: CardKind) -> str | None:
@@ -431,6 +446,17 @@ class Origin(NamedTuple):
 
     name: str
     hub_id: str | None
+
+    @property
+    def language(self) -> str | None:
+        """The language that its card on this machine names, if it is a single one."""
+        try:
+            cached = try_to_load_from_cache(self.hub_id or "", "README.md")
+        except HFValidationError:
+            return None
+        found = _card(Path(cached).parent).get("language") if isinstance(cached, str) else None
+        (found,) = found if isinstance(found, list) and len(found) == 1 else (found,)
+        return found if isinstance(found, str) else None
 
 
 def origin_of(name: str | Path | None) -> Origin | None:

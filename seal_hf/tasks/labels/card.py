@@ -162,6 +162,11 @@ def _in_words(name: str, decisions: Mapping[str, Any]) -> str:
     return said if name == plain else f"{said} {NEVER.get(plain, NEVER[''])}"
 
 
+EXAMPLES = (  # texts, and a second one for models of pairs
+    ("The parcel came two days late and the box was torn, but the lamp works.", "The lamp is broken."),
+    ("What a match! I cannot stop smiling.", "The speaker is happy."),
+    ("Prices of crude oil fell after the harvest of wheat was better than expected.", "Oil became dearer."),
+)
 LABELS: dict[str, Any] = {
     "seal": SEAL_TEXT,
     "plainly": "Without `seal_hf`, `transformers` gives the probability of each label and decides nothing.",
@@ -174,6 +179,7 @@ LABELS: dict[str, Any] = {
     "in_words": _in_words,
     "fitted": (THRESHOLD, "thresholds", *CALIBRATED),
     "unit": "text",
+    "widget": tuple(text for text, _ in EXAMPLES),
 }
 FEATURES: dict[str, Any] = LABELS | {
     "seal": SEAL_FEATURES,

@@ -14,17 +14,13 @@ from ...data.image_files import IMAGE_SUFFIXES, as_rgb, pixels
 from ...lab.demo import markup
 from ...lab.demo.files import image_of
 from ...lab.demo.views import ALTERNATIVES, View, image_field
+from .card import EXAMPLES
 from .decisions.label_decisions import NEVER_EMPTY, LabelDecisions
 from .files import LabelOutput
 
 if TYPE_CHECKING:
     from gradio.components import Component
 
-EXAMPLES = (  # texts, and a second one for models of pairs
-    ("The parcel came two days late and the box was torn, but the lamp works.", "The lamp is broken."),
-    ("What a match! I cannot stop smiling.", "The speaker is happy."),
-    ("Prices of crude oil fell after the harvest of wheat was better than expected.", "Oil became dearer."),
-)
 MOST_BARS = 12  # labels that are not decided need not all be shown
 CAPTION = (
     "The decided set and the likeliest others. Energies are those of the loss-net, lower is better; probabilities are "

@@ -54,6 +54,11 @@ DECIDES = {
     UNIQUE_ROLES: "A predicate gets the best sequence of tags within the tags' scheme that repeats no core role.",
 }
 
+EXAMPLES = (
+    "Ada Lovelace worked with Charles Babbage in London .",
+    "The band of Maria Santos plays at the Harbour Festival in Porto on Friday .",
+)
+
 TAGS: dict[str, Any] = {
     "seal": SEAL_WORDS,
     "plainly": "Without `seal_hf`, each token gets its own likeliest tag.",
@@ -61,6 +66,7 @@ TAGS: dict[str, Any] = {
     "task": "token classification",
     "figures": FIGURES,
     "decided": lambda decoder: [f"f1_{decoder}", f"accuracy_{decoder}"],
+    "widget": EXAMPLES,
     "decisions": TagDecisions,
     "in_words": lambda name, decisions: DECIDES[name],
     "fitted": (),

@@ -14,6 +14,7 @@ from ...core.tag_schemes import scheme_of
 from ...data.sentences import Sentence, sentence_of_text
 from ...lab.demo import markup
 from ...lab.demo.views import ALTERNATIVES, View
+from .card import EXAMPLES
 from .files import TagOutput
 from .tagger import Tagged
 
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from gradio.components import Component
 
 GOLDEN_ANGLE = 137.5  # degrees between the hues of neighbouring labels
-EXAMPLES = (
-    "Ada Lovelace worked with Charles Babbage in London .",
-    "The band of Maria Santos plays at the Harbour Festival in Porto on Friday .",
-)
 MOST_BARS = 30
 MOST_CHANGES = 4  # words that the name of an alternative lists
 CAPTION = (
