@@ -332,3 +332,22 @@ def test_the_memory_of_an_evaluation_is_that_of_its_probabilities_and_gold_label
     for name, y, scores in (("map", gold, p), ("map_macro", gold.T, p.T)):
         expected = np.mean([average_precision_score(a, b) for a, b in zip(y, scores, strict=True) if a.any()])
         assert found["figures"][name] == pytest.approx(expected, abs=1e-12)
+
+
+def test_columns_in_place_of_those_of_training_are_named(texts, tmp_path, capsys):
+    _, folder, table = texts
+    shutil.copytree(folder, tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    config["inputs"] = {"max_length": 7, "text_column": "plot", "label_column": "moods"}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    rows = [{"plot": row["text"], "moods": row["labels"], "n": "1"} for row in labelled(table)]
+    expected = evaluated(tmp_path / "model", write(tmp_path / "same.csv", rows), tmp_path / "results.json")
+    assert "of training" not in capsys.readouterr().err
+    other = evaluated(tmp_path / "model", write(tmp_path / "other.csv", labelled(table)), tmp_path / "results.json")
+    said = capsys.readouterr().err
+    assert "other.csv lacks the column 'plot' of training: 'text' is read." in said
+    assert "other.csv lacks the column 'moods' of training: 'labels' is read." in said
+    assert other["figures"] == expected["figures"]
+    named = ("--text_column", "text", "--label_column", "labels")
+    evaluated(tmp_path / "model", tmp_path / "other.csv", tmp_path / "results.json", *named)
+    assert "of training" not in capsys.readouterr().err

@@ -71,6 +71,7 @@ class LabelOutput(OutputKind):
             self.reader = self._features(gold)
         else:
             self.reader = self._images(gold) if self.reads_images else self._texts(gold)
+        self._tell_columns(self.reader)
         width = max(len(self.labels), len(self.reader.columns))
         most = IMAGES_PER_CHUNK if self.reads_images else self.rows_per_chunk
         self.rows_per_chunk = max(1, min(most, ENTRIES_PER_CHUNK // width))
@@ -120,10 +121,22 @@ class LabelOutput(OutputKind):
         pairs = "pairs" in self.trained if self.trained else None
         trained = self.trained.get("text_column")
         text_column = text_column_of(table, options.text_column, trained, self._label_column_of(table), pairs)
-        reader = TextReader(table, text_column, **(self._gold_columns(table) if gold else {}))
-        if options.text_column is None and trained is not None and text_column != trained:
-            reader.notes.append(f"{table.source} lacks the column {trained!r} of training: {text_column!r} is read.")
-        return reader
+        return TextReader(table, text_column, **(self._gold_columns(table) if gold else {}))
+
+    def _tell_columns(self, reader: Reader) -> None:
+        """Note the columns that are read in place of those of training."""
+        if not isinstance(reader, TextReader):
+            return
+        read = {}
+        if "input_size" not in self.config:
+            read["image_column" if self.reads_images else "text_column"] = repr(",".join(reader.text_columns))
+        if reader.labels or reader.label_column is not None:
+            read["label_column"] = "a column per label" if reader.labels else repr(reader.label_column)
+        for name, columns in read.items():
+            trained = self.trained.get(name)
+            if trained is not None and getattr(self.options, name, None) is None and columns != repr(trained):
+                source = reader.table.source
+                reader.notes.append(f"{source} lacks the column {trained!r} of training: {columns} is read.")
 
     def _images(self, gold: bool) -> Reader:
         options = self.options
