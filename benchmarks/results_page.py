@@ -17,6 +17,7 @@ from pages import (
     gains,
     label_recipes,
     labels,
+    papers,
     structures,
     summary,
     text_screens,
@@ -31,7 +32,7 @@ README, GAINS = Path("README.md"), Path("docs", "concepts", "gains.md")
 def pages() -> dict[Path, str]:
     """Every page that is generated, by its path in the project."""
     found = {ARCHIVE / f"{name}.md": text for name, text in archive.all_pages().items()}
-    for module in (summary, labels, label_recipes, structures, few_labels, comparisons):
+    for module in (summary, labels, label_recipes, papers, structures, few_labels, comparisons):
         found |= {PAGES / f"{name}.md": text for name, text in module.all_pages().items()}
     base = f"{PAGES.as_posix()}/"
     of_gains = {"questions": gains.questions(base), "gains": f"{gains.gains(base)}\n\n{gains.how_to_read()}"}

@@ -1,0 +1,92 @@
+"""The papers' tables: published figures beside runs with the papers' own nets, schedules and decisions."""
+
+from __future__ import annotations
+
+from . import runs
+from .markdown import bash, page, prose, section, table
+from .published import FIGURES
+from .runs import CALIBRATED
+
+FIGURES_OF_RUNS = {"at 0.5": runs.AT_HALF, "one threshold": runs.TUNED, "calibrated": CALIBRATED}
+METHODS = {  # as a run's suffix and a published row call it -> as the papers do
+    "ce": "cross-entropy",
+    "infnet": "margin (InfNet+)",
+    "regression": "regression",
+    "regression_s": "regression-s",
+    "ranking": "ranking",
+    "nce": "NCE",
+}
+SEARCHED = {  # data -> the comparison whose cross-entropy was searched
+    "cal500": "cal500_held",
+    "genbase_id": "genbase_id",
+    "bibtex": "bibtex_held",
+    "spo_fun_root": "spo_fun_root",
+    "delicious": "delicious_held",
+}
+DIFFERS = {
+    "cal500": "Our folds are others, and inputs are scaled by the extremes of the training rows alone.",
+    "genbase_id": "Our folds are others. The identifier of a protein is one of the inputs, as in the papers.",
+    "bibtex": "Our folds are others.",
+    "spo_fun_root": "Our folds are others. The root of the classes, which every row has, is a label, as in the papers.",
+    "delicious": "Our folds are others.",
+}
+
+
+def all_pages() -> dict[str, str]:
+    return {"papers": papers()}
+
+
+def papers() -> str:
+    return page(
+        "The papers' tables",
+        prose("""
+            Lee et al. 2022 train each pair of nets with n_E updates of the loss-net for each of the task-net's, n_F times
+            on each batch, choose the epoch at 0.5, and decide at 0.5. These runs do the same, with the settings of the
+            authors' files. The last row of a table is the cross-entropy that was searched here, with its epochs chosen
+            at one threshold."""),
+        prose("""
+            Figures are test example F1 in percent, mean ± standard deviation over seeds. *One threshold* and
+            *calibrated* decide the same nets by decoders that are fitted on validation rows. *Seconds* are those of a
+            whole run relative to cross-entropy, on one core."""),
+        *(section(data, prose(DIFFERS[data]), _table(data)) for data in SEARCHED if _found(data)),
+        section(
+            "Rows without runs",
+            prose("""
+                - expr_fun: its training file is not available.
+                - Eurlex-ev, and the texts BGC, NYT, RCV1 and AAPD, are not among our data sets.
+                - SEAL-static and energy networks alone: their networks are those of a search, with other settings than the
+                  papers'. They are on [Methods](labels-methods.md).
+                - Tags, roles and masks have their tables on [Tags](tags.md), [Roles](roles.md) and [Masks](masks.md), with
+                  one update of each net."""),
+        ),
+        section(
+            "Run them again",
+            "Each row is a line of `benchmarks/papers.txt`. Runs that are in `recipes/results/` are not repeated.",
+            bash("DATA=PATH bash benchmarks/papers.txt"),
+        ),
+    )
+
+
+def _found(data: str) -> dict[str, runs.Runs]:
+    """The runs of each method with the papers' settings."""
+    found = {method: runs.of_recipe(f"{data}_paper_{method}") for method in METHODS}
+    return {method: each for method, each in found.items() if each}
+
+
+def _table(data: str) -> str:
+    found, rows = _found(data), []
+    for method, each in found.items():
+        cells = [METHODS[method], FIGURES[method][data], str(len(each))]
+        rows.append([*cells, *(runs.figure(each, key) for key in FIGURES_OF_RUNS.values()), _seconds(each, found["ce"])])
+    searched = runs.of_method(SEARCHED[data], "ce")
+    cells = ["cross-entropy, searched", "-", str(len(searched))]
+    rows.append([*cells, *(runs.figure(searched, key) for key in FIGURES_OF_RUNS.values()), "-"])
+    return table(["method", "published at 0.5", "seeds", *FIGURES_OF_RUNS, "seconds"], rows)
+
+
+def _seconds(ours: runs.Runs, plain: runs.Runs) -> str:
+    """The mean time of a run relative to cross-entropy over the seeds of both."""
+    seeds = sorted(ours.keys() & plain.keys())
+    if not seeds:
+        return "-"
+    return f"{sum(ours[s]['train_runtime'] for s in seeds) / sum(plain[s]['train_runtime'] for s in seeds):.1f}"
