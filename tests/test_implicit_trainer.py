@@ -177,6 +177,19 @@ def test_the_runs_figures_have_the_last_diagnostics(logging_steps, tmp_path):
     assert not any("hypergradient" in name for name in tiny_run.run(tmp_path, max_steps=1)[1].state.log_history[-1])
 
 
+@pytest.mark.parametrize("energy_weight", [1e-6, 1.0])
+def test_an_implicit_term_that_changes_nothing_is_named(energy_weight, tmp_path, monkeypatch):
+    """The term is proportional to λ1."""
+    messages = []
+    monkeypatch.setattr(implicit_gradients.logger, "warning", messages.append)
+    options = dict(loss="margin", hypergradient="cg", hypergradient_damping=0.5, max_steps=4, logging_steps=1)
+    trainer = tiny_run.run(tmp_path, energy_weight=energy_weight, **options)[1]
+    logs = trainer.state.log_history[:-1]
+    shares = sorted(log["hypergradient_implicit_norm"] / log["hypergradient_direct_norm"] for log in logs)
+    named = [message for message in messages if message.startswith("implicit / direct")]
+    assert bool(named) == (shares[len(shares) // 2] < 1e-3) == (energy_weight < 1)
+
+
 def test_every_log_has_the_diagnostics(tmp_path):
     """Also where no step is a multiple of both intervals: here the loss-net moves at steps 0, 3, 6, 9."""
     options = dict(loss="margin", hypergradient="cg", loss_net_every=3, logging_steps=4, max_steps=12)

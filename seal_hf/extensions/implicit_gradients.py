@@ -19,6 +19,7 @@ except with finite differences.
 from __future__ import annotations
 
 import contextlib
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -37,6 +38,8 @@ from .implicit.task_function import TaskFunction
 logger = logging.get_logger(__name__)
 
 REPORTED = tuple(f"hypergradient_{name}" for name in ("residual", "curvature", "cosine"))  # at the end of a run
+NORMS = ("hypergradient_implicit_norm", "hypergradient_direct_norm")
+IDLE = 1e-3  # below this share of the direct term, Adam's steps are those without the implicit one
 
 
 class ImplicitGradients(Extension):
@@ -170,6 +173,15 @@ class ImplicitGradients(Extension):
             logger.warning(advice)
 
     def closing_facts(self, logged: Sequence[Mapping[str, float]]) -> dict[str, float]:
-        """The last value of each diagnostic."""
+        """The last value of each diagnostic. Warns if the implicit term was too small to change the run."""
         last = {name: value for facts in logged for name, value in facts.items() if name in REPORTED}
+        norms = [[facts[name] for name in NORMS] for facts in logged if facts.get(NORMS[1])]
+        share = statistics.median(implicit / direct for implicit, direct in norms) if norms else IDLE
+        if share < IDLE:
+            logger.warning(
+                f"implicit / direct {share:.0e}: the implicit term hardly changed the loss-net's gradient, so this run "
+                f"trained as without `hypergradient`. Either λ1 is small, or {self.energy_loss.name} hardly depends on "
+                "the task-net's output here. Leave `hypergradient` out, or try a larger `energy_weight`, or the losses "
+                "margin and regression."
+            )
         return {f"train_{name}": value for name, value in last.items()}
