@@ -6,7 +6,8 @@ these trained nets. `paired_test` tests against the choice of seeds, for this sp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +69,7 @@ def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 
 _BLOCK = 1 << 19  # elements per batch
+_KEPT = 1 << 25  # elements of draws that are kept for the next figures
 
 Values = np.ndarray | float
 Pair = tuple[np.ndarray, np.ndarray, tuple[Values, Values]]  # a, b, and their wholes
@@ -140,18 +142,32 @@ def paired_bootstraps(pairs: Sequence[Pair], num_resamples: int = 10_000, seed: 
         raise ValueError(f"num_resamples is {num_resamples}, expected at least 1")
     tables = [np.concatenate([_by_row(one), _by_row(other)], axis=1) for one, other in sides]
     shapes = [(len(one[0]), one.shape[-1]) for one, _ in sides]  # seeds of a, C
-    resampled, rng = np.empty((len(pairs), num_resamples)), np.random.default_rng(seed)
-    batch = max(1, _BLOCK // number)
-    for start in range(0, num_resamples, batch):
-        some = resampled[:, start : start + batch]
-        drawn = rng.integers(number, size=(some.shape[1], number))
-        drawn += number * np.arange(len(drawn))[:, None]
-        times = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)  # how often each example
-        times = times.astype(np.float64)
-        for values, table, shape in zip(some, tables, shapes, strict=True):
-            values[:] = _difference(times @ table, *shape)
+    of_all, ends = np.concatenate(tables, axis=1), np.cumsum([table.shape[1] for table in tables])[:-1]
+    resampled, start = np.empty((len(pairs), num_resamples)), 0
+    draws = _kept_draws if number * num_resamples <= _KEPT else _draws
+    for times in draws(number, num_resamples, seed):
+        sums = np.split(times.astype(np.float64) @ of_all, ends, axis=1)
+        for values, some, shape in zip(resampled, sums, shapes, strict=True):
+            values[start : start + len(times)] = _difference(some, *shape)
+        start += len(times)
     found = [float(_difference(table.sum(0), *shape)) for table, shape in zip(tables, shapes, strict=True)]
     return [_tested(*each) for each in zip(found, resampled, sides, strict=True)]
+
+
+def _draws(number: int, num_resamples: int, seed: int) -> Iterator[np.ndarray]:
+    """How often each of N examples is in a resample: blocks of (some of R, N)."""
+    rng, batch = np.random.default_rng(seed), max(1, _BLOCK // number)
+    for start in range(0, num_resamples, batch):
+        drawn = rng.integers(number, size=(min(batch, num_resamples - start), number))
+        drawn += number * np.arange(len(drawn))[:, None]
+        times = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        yield times.astype(np.min_scalar_type(number))  # at most N times
+
+
+@lru_cache(maxsize=2)
+def _kept_draws(number: int, num_resamples: int, seed: int) -> list[np.ndarray]:
+    """[`_draws`], for the next figure of the same examples."""
+    return list(_draws(number, num_resamples, seed))
 
 
 def _by_row(side: np.ndarray) -> np.ndarray:
