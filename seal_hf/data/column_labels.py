@@ -65,14 +65,15 @@ def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], s
     matrix = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=np.float32)
     for i, (name, values) in enumerate(columns.items()):
         known = _known_numbers(values)
-        for row, value in enumerate(values):
-            number = known.get(value) if known is not None else None
-            if number is None:
-                raise DataError(
-                    f"{place(row)}: the label column {name!r} holds {str(value)[:60]!r}; expected 0 or 1, yes or no, "
-                    "or for an unknown label -1 or nothing. Correct it, or take the column out of the labels."
-                )
-            matrix[row, i] = 0 if marks and number < 0 and value not in NEGATIVE else number
+        if known is None or None in known.values():
+            row = next(row for row, value in enumerate(values) if known is None or known[value] is None)
+            raise DataError(
+                f"{place(row)}: the label column {name!r} holds {str(values[row])[:60]!r}; expected 0 or 1, yes or no, "
+                "or for an unknown label -1 or nothing. Correct it, or take the column out of the labels."
+            )
+        if marks:
+            known = {value: 0.0 if known[value] == -1 and value not in NEGATIVE else known[value] for value in known}
+        matrix[:, i] = [*map(known.__getitem__, values)]
     return matrix
 
 

@@ -127,4 +127,15 @@ def is_yes_no(values: Iterable[Any]) -> bool:
 
 def has_marks(columns: Iterable[Iterable[Any]]) -> bool:
     """True if columns of labels hold marks such as x, beside which an empty cell means no."""
-    return any(isinstance(value, str) and value.strip().lower() in MARKS for values in columns for value in values)
+    return any(
+        isinstance(value, str) and value.strip().lower() in MARKS for values in columns for value in distinct(values)
+    )
+
+
+def distinct(values: Iterable[Any]) -> Iterable[Any]:
+    """The values of a column, each once; all of them if it holds lists."""
+    values = list(values)
+    try:
+        return set(values)
+    except TypeError:
+        return values
