@@ -14,7 +14,7 @@ from transformers import AutoImageProcessor, AutoModelForImageClassification, pi
 
 from seal_hf import FlipAndCrop, ImageRows, SealForMultiLabel, SealTrainer, load_multilabel
 from seal_hf.nets.image_features import shared_size
-from seal_hf.saving.kinds import kind_of_model
+from seal_hf.saving.kinds import task_of_model
 from seal_hf.saving.model import kind_of
 from seal_hf.utils.compat import without_torchvision
 
@@ -85,7 +85,7 @@ def test_what_is_trained_is_saved_as_a_plain_model(tmp_path, family, mode):
     probabilities, decisions = saved.predict(list(images), batch_size=2)
     torch.testing.assert_close(probabilities, logits.sigmoid(), rtol=1e-5, atol=1e-6)
     assert torch.equal(decisions, (probabilities >= saved.config.decisions["threshold"]).long())
-    assert kind_of_model(str(folder), {}) == "multi_label" and kind_of(plain) is SealForMultiLabel
+    assert task_of_model(str(folder), {})[1] == "multi_label" and kind_of(plain) is SealForMultiLabel
     assert saved.config.inputs == {"image_size": [SIZE, SIZE]}
 
     y = torch.rand(5, 3, 4)
@@ -145,7 +145,7 @@ def test_an_adapter_is_saved_and_loaded_alone(tmp_path):
     rows = ImageRows.of(images, processor()).batch(range(5))
     with torch.no_grad():
         torch.testing.assert_close(saved(**rows).logits, trainer.model.eval()(**rows).logits)
-    assert kind_of_model(str(folder), {}) == "multi_label"
+    assert task_of_model(str(folder), {})[1] == "multi_label"
     assert torch.equal(saved.predict(images)[0].isfinite(), torch.ones(5, 4, dtype=torch.bool))
 
 

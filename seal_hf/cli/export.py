@@ -15,6 +15,7 @@ from .outputs.flags import Flags, add_origin
 from .predict import check_new
 
 if TYPE_CHECKING:
+    from ..core.task import Task
     from ..data.chunks import Reader
     from .outputs.base import OutputKind
 
@@ -57,41 +58,36 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise ValueError(f"`output` is {str(output)!r}; expected a name that ends in {' or '.join(FORMATS)}.")
     from transformers.utils import logging
 
-    from ..saving.kinds import kind_of_model
+    from ..saving.kinds import task_of_model
     from ..saving.onnx import check_installed
 
     check_installed(output, options.dtype)
     if not sys.stderr.isatty():
         logging.disable_progress_bar()
     hub = {} if options.revision is None else {"revision": options.revision}
-    kind = kind_of_model(options.model, hub)
-    for said in export(kind, options, output, hub):
+    task, _ = task_of_model(options.model, hub)
+    for said in export(task, options, output, hub):
         print(one_line(f"{flags.prog}: {said}"), file=sys.stderr)
 
 
-def export(kind: str, options: Namespace, output: Path, hub: dict[str, Any]) -> Iterator[str]:
+def export(task: Task, options: Namespace, output: Path, hub: dict[str, Any]) -> Iterator[str]:
     """Write the task-net of a folder or repo, and yield what to tell the user.
-
-    Args:
-        kind: of its output, such as `multi_label`.
 
     Raises:
         ValueError: it is an adapter that cannot be merged, or its decision cannot be folded; or as `export_net`.
         DataError: the rows of `options.check` cannot be read.
     """
-    from ..core.task import SPACES
     from ..nets.adapters import library_of
     from ..nets.adapters.quantised import quantization_of
     from ..nets.text_windows import WindowedForSequenceClassification
     from ..saving.fold import folded
-    from ..saving.model import model_classes
     from ..saving.onnx import export_net
     from .outputs.base import check_trained
 
     name = options.model
     rows = None if options.check is None else _rows_of(options)  # first: a mistake there is told at once
-    loaded = next(each for each in model_classes() if issubclass(SPACES[kind], each.space_class))
-    model: Any = loaded.from_pretrained(name, with_loss_net=False, trust_remote_code=options.trust_remote_code, **hub)
+    code = {"trust_remote_code": options.trust_remote_code}
+    model: Any = task.model.from_pretrained(name, with_loss_net=False, **code, **hub)
     check_trained(model, name)
     task_net, library = model.task_net, library_of(model.task_net)
     if isinstance(task_net, WindowedForSequenceClassification):

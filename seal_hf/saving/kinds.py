@@ -105,11 +105,6 @@ def task_of_model(name: str, hub: dict[str, Any]) -> tuple[Task, str]:
     raise ValueError(f"{name} holds another kind of model, {architecture}{why}, {WANTED}")
 
 
-def kind_of_model(name: str, hub: dict[str, Any]) -> str:
-    """The saved name of the space alone, as [`task_of_model`]."""
-    return task_of_model(name, hub)[1]
-
-
 def _architecture(config: dict[str, Any]) -> str:
     """The class of a task-net, by its `config.json`."""
     return next(iter(config.get("architectures") or ()), f"a model of type {config.get('model_type')!r}")
