@@ -18,7 +18,8 @@ Part = TypeVar("Part")
 
 
 class Task:
-    """All that differs between kinds of output. A subclass overrides what it has.
+    """All that differs between kinds of output. A subclass overrides what it has. A part may be a property, so that its
+    module is imported when it is first used.
 
     Attributes:
         name: key in `TASKS`.
@@ -27,81 +28,44 @@ class Task:
         decodes: True if its spaces decode by themselves, so that no threshold decides.
         program: the command that trains it, for messages.
         arguments: the arguments of a run that it reads and that some other task does not.
+        spaces: saved name -> its output space; a task that has the space of another has none of its own.
+        energies: name -> [`Energy`] class that reads structures of its spaces; the first of a space is the default.
+        task_losses: value of `task_loss` -> the class of the task-net's own loss, whose [`Options`] are what a run
+            reads.
+        choices: argument of a run that its spaces read -> the values that it takes.
+        switches: argument that makes a choice -> each of its values -> the arguments that are read only with it.
+        decisions: saved name of a space -> the [`Decisions`] of its outputs; without them, they are decided by oneself.
+        model: the [`SealModel`] class for its task-net and loss-net.
+        outputs: saved name of a space -> the [`OutputKind`] that reads and writes files for `seal-hf predict`.
+        sections: key of the facts of a run -> a function that makes sections of its page, of these facts and the
+            folder.
+        views: saved name of a space -> what the page of `seal-hf demo` shows of its outputs.
+        cards: key -> the [`CardKind`] of a way to save its task-nets.
+        analyses: word of `seal-hf analyse` -> its function of a folder, and the arguments of the data.
+        compared: what `seal-hf compare` knows of it, a [`Kind`] for each of its words on the command line.
         compared_word: the word of `seal-hf compare` for all its kinds, if one word names several.
     """
 
     name: str
     outputs_name = "outputs of one's own"
     heads: tuple[str, ...] = ()
+    decodes = False
     program = ""
     arguments: frozenset[str] = frozenset()
+    spaces: Mapping[str, type[OutputSpace]] = {}
+    energies: Mapping[str, Any] = {}
+    task_losses: Mapping[str, Any] = {}
+    choices: Mapping[str, Iterable[str]] = {}
+    switches: Mapping[str, Mapping[str, Iterable[str]]] = {}
+    decisions: Mapping[str, type[Decisions]] = {}
+    model: Any = None
+    outputs: Mapping[str, Any] = {}
+    sections: Mapping[str, Callable[..., list[Any]]] = {}
+    views: Mapping[str, Any] = {}
+    cards: Mapping[str, Any] = {}
+    analyses: Mapping[str, tuple[Callable[..., dict], type]] = {}
+    compared: tuple[Any, ...] = ()
     compared_word = ""
-    decodes = False
-
-    @property
-    def spaces(self) -> Mapping[str, type[OutputSpace]]:
-        """Saved name -> its output space; a task that has the space of another has none of its own."""
-        return {}
-
-    @property
-    def energies(self) -> Mapping[str, Any]:
-        """Name -> [`Energy`] class that reads structures of its spaces; the first of a space is the default."""
-        return {}
-
-    @property
-    def task_losses(self) -> Mapping[str, Any]:
-        """Value of `task_loss` -> the class of the task-net's own loss, whose [`Options`] are what a run reads."""
-        return {}
-
-    @property
-    def choices(self) -> Mapping[str, Iterable[str]]:
-        """Argument of a run that its spaces read -> the values that it takes."""
-        return {}
-
-    @property
-    def switches(self) -> Mapping[str, Mapping[str, Iterable[str]]]:
-        """Argument that makes a choice -> each of its values -> the arguments that are read only with it."""
-        return {}
-
-    @property
-    def decisions(self) -> Mapping[str, type[Decisions]]:
-        """Saved name of a space -> the decisions of its outputs; without them, they are decided by oneself."""
-        return {}
-
-    @property
-    def model(self) -> Any:
-        """The [`SealModel`] class for its task-net and loss-net; None if it has none."""
-        return None
-
-    @property
-    def outputs(self) -> Mapping[str, Any]:
-        """Saved name of a space -> the [`OutputKind`] that reads and writes files for `seal-hf predict`."""
-        return {}
-
-    @property
-    def sections(self) -> Mapping[str, Callable[..., list[Any]]]:
-        """Key of the facts of a run -> a function that makes sections of its page: of these facts and the folder."""
-        return {}
-
-    @property
-    def views(self) -> Mapping[str, Any]:
-        """Saved name of a space -> what the page of `seal-hf demo` shows of its outputs."""
-        return {}
-
-    @property
-    def cards(self) -> Mapping[str, Any]:
-        """Key -> the [`CardKind`] of a way to save its task-nets."""
-        return {}
-
-    @property
-    def analyses(self) -> Mapping[str, tuple[Callable[..., dict], type]]:
-        """Word of `seal-hf analyse` -> its function of a folder, and the arguments of the data."""
-        return {}
-
-    @property
-    def compared(self) -> tuple[Any, ...]:
-        """What `seal-hf compare` knows of it: a [`Kind`] for each of its words on the command line."""
-        return ()
 
     def compared_by(self, words: Sequence[str]) -> tuple[Any, list[str]] | None:
         """The kind that the first words of a command line name, and the words left; None: a kind of another task."""

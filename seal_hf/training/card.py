@@ -55,7 +55,9 @@ def run_card(
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
     dataset = dataset or facts.get("dataset_tags")
     names, config = model.config.id2label, model.config
-    task = task_of(trainer.space) or next(iter(TASKS.values()))  # a space of no task: the words of label sets
+    task = task_of(trainer.space)
+    if task is None or not task.cards:
+        task = next(iter(TASKS.values()))  # the words of label sets
     verdict = verdict or Verdict.saved_in(vars(config)) or verdict_of(trainer)
     name, shown = model_name or args.output_dir, _last_evaluation(trainer) if metrics is None else metrics
     return model_card(
