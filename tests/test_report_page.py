@@ -277,6 +277,12 @@ def test_plots_have_the_pages_colours():
     assert all("width=" not in svg.split(">")[0] and 'role="img"' in svg for svg in drawn)
 
 
+def test_points_have_names_that_do_not_stand_on_each_other():
+    names = {0: "the first", 1: "the second", 2: "the third"}
+    drawn = points([1, 1.01, 50], [1, 1, 50], "x", "y", names=names)
+    assert "the first" in drawn and "the third" in drawn and "the second" not in drawn
+
+
 def test_numbers_are_short_in_their_cells_and_whole_in_their_keys():
     values = [0.123456789, 12345.678, 1e-5, 1234567, None, float("nan"), True, "text", Number(2.0, "2 ± 1")]
     page = render(Page("numbers", [Section("n", [Table([{"v": value} for value in values])])]))

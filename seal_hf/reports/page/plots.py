@@ -160,10 +160,11 @@ def points(
                 _plain_numbers(axes.yaxis)
             axes.plot([0, largest], [0, largest], color=INK, linewidth=1, linestyle=":")
         axes.margins(x=0.12 if names else None)
+        axes.get_xlim(), axes.get_ylim()  # settles the limits, by which places are known
         placed: list[tuple[float, float, int]] = []
         for number, name in (names or {}).items():
             right, up = axes.transData.transform((x[number], y[number])).tolist()
-            if any(abs(up - v) < 11 and abs(right - u) < 5 * max(len(name), size) for u, v, size in placed):
+            if any(abs(up - v) < 13 and abs(right - u) < 5 * max(len(name), size) for u, v, size in placed):
                 continue  # it would stand on another name
             placed.append((right, up, len(name)))
             axes.annotate(name, (x[number], y[number]), (4, 3), textcoords="offset points", fontsize=7)
