@@ -134,22 +134,6 @@ def how_to_read() -> str:
         seed.""")
 
 
-def below() -> str:
-    """How to read the table, and what a searched loss-net gives."""
-    one, calibrated = (
-        [beside_gain(name, "nce_balanced", key) for name in ("bibtex", "seq_fun")]
-        for key in (runs.TUNED, runs.CALIBRATED)
-    )
-    return (
-        how_to_read()
-        + "\n\n"
-        + prose(f"""
-        With its settings searched, a loss-net adds {one[0]} points to a tuned model on bibtex and
-        {one[1]} on seq_fun at one threshold, {calibrated[0]} and {calibrated[1]} under calibrated expected F1. On four
-        other sets with features it adds at most 0.2.""")
-    )
-
-
 def questions(base: str = "") -> str:
     """README's three questions, each with its figure; links begin with `base`."""
     decided, linear = _decoder("texts", _data_sets("Texts")), _linear("texts", label_recipes.TEXTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import label_tables, runs
-from .gains import below, gains
+from .gains import gains, how_to_read
 from .label_tables import beside_gain
 from .markdown import page, prose, section
 from .structures import least_cosine
@@ -94,7 +94,7 @@ def index() -> str:
 
             The task-net is your model. The loss-net is a second network that scores whole outputs in training; this
             score is the energy, and λ1 is its weight in the task-net's loss."""),
-        section("What each addition gives", gains(), below()),
+        section("What each addition gives", gains(), how_to_read()),
         section("What was learned", learned()),
         section("A page per task", listed, contents),
         section(
