@@ -3,6 +3,9 @@
 Most flags are fields of dataclasses, whose modules import transformers. Here nothing is imported: `ast` reads our own
 modules and the installed `transformers/training_args.py`, and `HfArgumentParser`'s rule gives the flags of the fields.
 If a source looks unexpected, no flag is refused here: the program's own parser decides.
+
+The parser itself cannot answer at once: it is made of the dataclasses, and importing theirs imports torch, which takes
+seconds. A stored list of flags would refuse those that a later version of transformers adds.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..saving.earlier_run import RESULTS
+from ..saving.run_record import RESULTS
 from ..utils.files import json_object
+from ..utils.messages import results_table as results_table
 from ..utils.recorded import command_line
-from ..utils.tables import results_table as results_table
 from .page.page import SHOWN as SHOWN
 from .verdict import Score
 

@@ -19,7 +19,7 @@ from ..core.task import SPACES
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.images import ImageRows
 from ..energy_losses import CROSS_ENTROPY
-from ..extensions.implicit.checks import check_hypergradient
+from ..extensions.implicit_gradients import check_hypergradient
 from ..loss_net.loss_net import LossNet
 from ..nets.adapters import LossAdapter, check_adapters, library_of
 from ..nets.adapters.quantised import quantization_of

@@ -15,7 +15,7 @@ from transformers import set_seed
 from transformers.utils.logging import disable_progress_bar
 
 from ...reports.common import SHOWN, Ending
-from ...saving.earlier_run import check_output_dir, remove_checkpoints
+from ...saving.run_record import check_output_dir, remove_checkpoints
 from ...utils.faults import RESUMED, writing
 from ...utils.files import locked
 from ...utils.messages import printable

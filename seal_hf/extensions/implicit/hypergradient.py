@@ -9,7 +9,7 @@ The task-net φ minimises the inner loss, which depends on the loss-net θ; the 
     dL_out/dθ = ∂_θ L_out - (∂_φ∂_θ L_in)ᵀ u,   u = (∂²_φφ L_in)⁻¹ ∂_φ L_out        (their Eq. 4: direct + implicit)
 
 (φ is the task-net and θ the energy, as in SEAL; their paper swaps the letters.)
-No matrix is built. One of the solvers of inverse.py finds u from products H v with the Hessian (`hessian_product`). The
+No matrix is built. One of the solvers below finds u from products H v with the Hessian (`hessian_product`). The
 cross product is the θ-gradient of one number, the derivative of L_in along u ([`Line`]). So the whole hypergradient is
 the θ-gradient of a scalar,
 

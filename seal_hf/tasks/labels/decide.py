@@ -389,7 +389,7 @@ def _costs(file: str, labels: Sequence[str]) -> list[list[float]]:
 
 def _fitted(decisions: LabelDecisions, scores: Scores, output: Path) -> list[str]:
     """What was fitted, in words and a table."""
-    from ...utils.tables import results_table
+    from ...utils.messages import results_table
     from .decisions.guarantees import GUARANTEES, OF_LABELS
 
     rows, labels = scores.values.shape

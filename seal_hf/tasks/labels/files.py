@@ -30,8 +30,7 @@ from ...data.row_tables import Table
 from ...data.table_sources import open_table
 from ...data.writers import Writer, schema_of, table_writer
 from ...saving.kinds import holds_image_classifier
-from ...utils.messages import check_owner, few
-from ...utils.tables import PRINTED_LABELS
+from ...utils.messages import PRINTED_LABELS, check_owner, few
 from .decisions.label_decisions import LabelDecisions
 from .label_figures import DIGITS, label_cells, label_figures, probability_cells
 from .metrics import row_blocks

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.decisions import as_threshold
 from ...data.label_cells import cell_writer
-from ...utils.tables import PRINTED_LABELS, results_table
+from ...utils.messages import PRINTED_LABELS, results_table
 from .decisions.label_decisions import DecidedCounts, LabelDecisions
 from .metrics import ranking_metrics
 from .metrics_by_batch import F1_HIERARCHICAL

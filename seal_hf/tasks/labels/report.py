@@ -20,8 +20,7 @@ from ...training.decisions import store
 from ...training.evaluation import changed, give_by_batch
 from ...training.hints import learned_nothing
 from ...utils.files import whole_file
-from ...utils.messages import few
-from ...utils.tables import PRINTED_LABELS
+from ...utils.messages import PRINTED_LABELS, few
 from .decisions.fit import fit_labels, fit_threshold, is_fitted_by_batch
 from .decisions.label_decisions import (
     CALIBRATED_CLOSED,

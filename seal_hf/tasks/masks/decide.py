@@ -15,7 +15,7 @@ import numpy as np
 from ...data.common import DataError
 from ...data.score_files import arrays_of
 from ...utils.files import whole_file
-from ...utils.tables import results_table
+from ...utils.messages import results_table
 from .decisions import MaskDecisions
 from .metrics import mask_metrics
 

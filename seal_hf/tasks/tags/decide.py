@@ -21,8 +21,7 @@ from ...data.score_files import arrays_of, id_column_of, id_of
 from ...data.table_sources import open_table
 from ...data.writers import table_writer
 from ...utils.files import whole_file
-from ...utils.messages import few
-from ...utils.tables import results_table
+from ...utils.messages import few, results_table
 from .decisions import TagDecisions, likeliest_tags
 from .metrics import Tags, tag_metrics
 
