@@ -3,9 +3,11 @@
 import pytest
 import tiny_run
 import torch
+from transformers import TrainerState
 
+from seal_hf import SealTrainingArguments
 from seal_hf.loss_net import energy_weight as alignment
-from seal_hf.loss_net.energy_weight import BLIND_SHARE, SCALES, balanced, prefix_of, ruled_share
+from seal_hf.loss_net.energy_weight import BLIND_SHARE, SCALES, EnergyWeight, balanced, prefix_of, ruled_share
 
 
 def evaluations(*found, name="eval_", every=1.0):
@@ -32,6 +34,31 @@ def evaluations(*found, name="eval_", every=1.0):
 )
 def test_the_rule_follows_the_log_of_evaluations(log, share):
     assert ruled_share(log) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("options", "share", "weight"),
+    [
+        ({"energy_weight": 0.4}, None, 0.4),
+        ({"energy_weight": 0.4, "energy_weight_schedule": "rise"}, None, 0.1),  # a quarter of the run is done
+        ({"energy_weight": 0.4, "energy_weight_balance": True, "energy_weight_schedule": "fall"}, 0.3, None),
+        ({"energy_weight": 0.0}, None, 0.0),
+        ({"task_weight": 0.0}, None, 1.0),
+        ({"energy_loss": "mutual"}, None, 1.0),
+        ({"energy_loss": "margin", "hypergradient": "cg"}, None, 1.0),
+        ({}, BLIND_SHARE, None),
+        ({"eval_strategy": "epoch"}, 0.06, None),
+    ],
+)
+def test_its_owner_gives_the_share_of_a_step_or_its_weight(options, share, weight, tmp_path):
+    log = evaluations((0.03, 5.0), (0.006, 5.0))
+    state = TrainerState(global_step=5, max_steps=20, log_history=log)
+    owner = EnergyWeight(SealTrainingArguments(str(tmp_path), use_cpu=True, **options))
+    for found, expected in ((owner.share(state), share), (owner.weight(state), weight)):
+        assert found is expected is None or found == pytest.approx(expected)
+    assert owner.is_zero(state) == owner.is_never_used == (options.get("energy_weight") == 0)
+    shown = f"λ1 {weight:.2g}" if share is None else f"λ1 {share:.2g} of the task loss's pull"
+    assert owner.in_words(state) == shown
 
 
 def test_of_several_evaluation_sets_the_rule_follows_the_first(tmp_path):
