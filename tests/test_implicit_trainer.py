@@ -19,7 +19,6 @@ from transformers import (
 
 from seal_hf import MaskRows, SealForMultiLabel, SealForSegmentation, SealTrainer, SealTrainingArguments, tokenize
 from seal_hf.extensions import implicit_gradients
-from seal_hf.extensions.implicit import checks
 from seal_hf.extensions.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient, flatten
 from seal_hf.extensions.implicit.task_function import TaskFunction
 
@@ -351,14 +350,14 @@ def test_forward_mode_through_an_lstm_is_refused_on_cuda(tmp_path, energy, subse
     given = args, both.task_net, both.loss_net, both.space, DistributedType.NO
     if is_refused:
         with pytest.raises(ValueError, match="CUDA has no forward-mode derivative of recurrent nets"):
-            checks.check_hypergradient(*given)
+            implicit_gradients.check_hypergradient(*given)
     else:
-        checks.check_hypergradient(*given)
+        implicit_gradients.check_hypergradient(*given)
 
 
 def test_finite_differences_of_a_task_net_with_relus_are_warned_of(tmp_path, monkeypatch):
     messages = []
-    monkeypatch.setattr(checks.logger, "warning", messages.append)
+    monkeypatch.setattr(implicit_gradients.logger, "warning", messages.append)
     nets = tiny_run.model()
     options = dict(loss="margin", hypergradient="cg", hypergradient_product="finite_differences")
     tiny_run.make(tmp_path, nets=nets, **options)
