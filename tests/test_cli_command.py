@@ -374,6 +374,7 @@ def test_a_message_cannot_change_the_terminal(monkeypatch, capsys):
     assert capsys.readouterr().err == "seal-hf predict: no label \\x1b[2Jna\u00efve\\x0d, but\ttwo lines\n"
 
 
+@pytest.mark.long
 def test_accelerate_launches_the_command_in_two_processes(tmp_path):
     """64 rows in batches of 8: four steps of two processes, and eight of one."""
     few = "--max_train_rows 64 --hidden_size 8 --num_train_epochs 1 --per_device_train_batch_size 8 --use_cpu true"

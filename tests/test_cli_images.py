@@ -212,6 +212,7 @@ predict.main(["--model", sys.argv[1], "--input", "user/photos", "--output", "out
 """
 
 
+@pytest.mark.long
 def test_a_hub_data_set_is_predicted_and_evaluated(run, tmp_path):
     tiny_images.table(7).to_parquet(tmp_path / "test.parquet")
     with FakeHub() as hub:

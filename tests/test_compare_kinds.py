@@ -41,6 +41,7 @@ def without_clock(runs):
 # --- tags ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_comparison_of_tags_that_is_cut_off_repeats_no_finished_run(program, tmp_path, monkeypatch):
     """Cut off in a search and between two runs. The trials of all methods are as many, and the table is the same."""
     pytest.importorskip("optuna")

@@ -70,6 +70,7 @@ def test_every_method_runs_for_tags_and_masks(program, tmp_path, kind):
     assert runs.identity()["kind"] == f"rewards {kind}" and len(runs.identity()["rules_contents"]) == 16
 
 
+@pytest.mark.long
 def test_label_sets_are_searched_with_equal_trials_and_resumed(program, tmp_path, monkeypatch):
     """Cut off in the second round of self-training, which has the settings of the first and no trials of its own."""
     pytest.importorskip("optuna")

@@ -58,6 +58,7 @@ def figures(runs):
     return {name: [{**run, CLOCK: 0} for run in found] for name, found in runs.all().items()}
 
 
+@pytest.mark.long
 def test_a_comparison_killed_in_a_trial_and_in_a_run_ends_as_one_that_was_not(program, tmp_path):
     pytest.importorskip("optuna")
     options = [*SMALL, "--losses", "constant", "ce", "nce", "--budget", "2"]
@@ -78,6 +79,7 @@ def test_a_comparison_killed_in_a_trial_and_in_a_run_ends_as_one_that_was_not(pr
     assert resumed.settings("nce") == whole.settings("nce")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_three_workers_share_a_comparison_and_one_of_them_is_killed(program, tmp_path, monkeypatch):
@@ -245,6 +247,7 @@ def test_trials_epochs_and_tables_are_of_the_metric(program, tmp_path, monkeypat
 # --- one's own data --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_own_texts_are_compared(program, tmp_path):
     BertModel(tiny_config("bert")).save_pretrained(tmp_path / "bert")
     tiny_tokenizer().save_pretrained(tmp_path / "bert")

@@ -203,6 +203,7 @@ print(json.dumps({"kind": data.kind, "sums": sorted(sums), "notes": data.notes})
 """
 
 
+@pytest.mark.long
 def test_a_hub_data_set_of_images(tmp_path):
     table = tiny_images.table(12)
     table.to_parquet(tmp_path / "train.parquet")

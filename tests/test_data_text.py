@@ -386,6 +386,7 @@ def hub_set(hub: FakeHub, name: str, files: dict[str, str]) -> None:
     hub.repos["dataset", name].add_commit("main", {path: text.encode() for path, text in files.items()}, "data")
 
 
+@pytest.mark.long
 def test_a_hub_data_set_without_validation_split(tmp_path):
     rows = [(f"t{i}", "joy|fear" if i % 2 else "joy") for i in range(20)]
     with FakeHub() as hub:

@@ -418,6 +418,7 @@ def test_it_stays_on_this_machine_unless_told_otherwise():
     assert options.share is False and options.max_upload == 25 and LOCALHOST == "127.0.0.1"
 
 
+@pytest.mark.long
 def test_sigterm_ends_it_as_ctrl_c_does_and_leaves_no_upload(served):
     """The last test of the module."""
     body, kind = form(b"text\ngood")

@@ -22,14 +22,7 @@ CAN_RESUME = Version(transformers.__version__) >= Version("5")
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    """`accelerate launch` of one process, and its folder; it runs beside `one`."""
-    folder, options = tmp_path_factory.mktemp("alone"), ("--num_processes", 1, "--main_process_port", free_port())
-    return start("one_machine.yaml", "train_script.py", folder, "accumulation", options=options), folder
-
-
-@pytest.fixture(scope="module")
-def one(alone, tmp_path_factory):
+def one(tmp_path_factory):
     """What a single process ends with."""
     return train_script.run_all(str(tmp_path_factory.mktemp("one")), world=1, resume=False)
 
@@ -45,13 +38,15 @@ def ranks(tmp_path_factory):
     return results(folder, WORLD)
 
 
-def test_accelerate_launch_of_one_process_is_the_plain_run(alone, one):
-    launch, folder = alone
-    finish(launch)
-    (launched,) = results(folder, 1)
+@pytest.mark.long
+def test_accelerate_launch_of_one_process_is_the_plain_run(tmp_path, one):
+    options = ("--num_processes", 1, "--main_process_port", free_port())
+    finish(start("one_machine.yaml", "train_script.py", tmp_path, "accumulation", options=options))
+    (launched,) = results(tmp_path, 1)
     assert torch.equal(launched["accumulation"]["parameters"], one["accumulation"]["parameters"])
 
 
+@pytest.mark.long
 def test_two_machines_end_where_one_process_does(tmp_path, one):
     address = ("--main_process_ip", "127.0.0.1", "--main_process_port", free_port())
     machines = [

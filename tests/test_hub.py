@@ -138,6 +138,7 @@ trainer.push_to_hub()
 """
 
 
+@pytest.mark.long
 def test_a_push_to_a_branch_changes_that_branch_alone(tmp_path):
     with FakeHub() as hub:
         hub.run(BRANCH, tmp_path, tmp_path / "run")
@@ -223,6 +224,7 @@ assert f"without its base {home / 'base'}, a folder of this machine" in said.get
 """
 
 
+@pytest.mark.long
 def test_an_adapter_comes_back_on_the_revision_of_its_base_and_a_local_base_is_said(tmp_path):
     pytest.importorskip("peft")
     with FakeHub() as hub:
@@ -255,6 +257,7 @@ assert tagging.main(["--output_dir", str(home / "again"), *common, *again]) == f
 """
 
 
+@pytest.mark.long
 def test_a_bilstm_and_its_vocabulary_come_back_from_a_branch_and_into_the_program(tmp_path):
     with FakeHub() as hub:
         hub.run(TAGGER, tmp_path, tmp_path)

@@ -191,6 +191,7 @@ def key(features):
     return np.asarray(features, np.float32).tobytes()
 
 
+@pytest.mark.long
 def test_a_reward_that_knows_the_gold_closes_most_of_the_gap_between_few_labels_and_all(tmp_path):
     full, few = digits(), digits(num_labelled=30)
     gold = {key(x): np.asarray(y) for x, y in zip(full.train["features"], full.train["labels"], strict=True)}

@@ -9,6 +9,7 @@ import torch
 from launching import finish, free_port, results, start
 
 WORLD = 2
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

@@ -358,6 +358,7 @@ assert load_energy_network("user/energy").config.feature_size == 16
 """
 
 
+@pytest.mark.long
 def test_an_energy_network_is_pushed_and_loaded_back(tmp_path):
     with FakeHub() as hub:
         hub.run(PUSHED, tmp_path)

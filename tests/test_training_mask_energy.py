@@ -155,6 +155,7 @@ def test_dropout_is_off_while_points_are_sought_and_on_in_the_loss(tmp_path):
     assert all(module.training for module in net.modules())
 
 
+@pytest.mark.long
 def test_a_deep_value_network_ranks_the_gold_of_an_image_above_that_of_another(tmp_path):
     """On the embedded digits: it reads the image, not the look of a mask. Without inference, which costs the most."""
     data, net = load_masks(image_size=24), energy_network(dropout=0.0, width=64)

@@ -61,6 +61,7 @@ def trained(monkeypatch):
     return watched
 
 
+@pytest.mark.long
 def test_a_search_that_is_cut_off_goes_on_and_its_best_trial_is_the_run_of_the_flags_it_names(
     tmp_path, trained, capsys
 ):
