@@ -121,6 +121,7 @@ def test_the_closing_figures_are_taken_by_batch(decoder, parents, tmp_path, monk
         or "_calibrated" in name
         or "_closed" in name
         or "_seen" in name
+        or (name.endswith("_never_empty") and not name.startswith("f1_example"))
     }
     assert LabelDecisions.from_config(trainer.model.config).threshold == stored.threshold
     assert nothing == [None, None] and given[0].shape == (70, tiny_run.LABELS)

@@ -196,6 +196,10 @@ class StructuredTrainer(Trainer):
             inner.generator = torch.Generator().manual_seed(self.args.seed)
         return loader
 
+    def kept_rows(self, dataset: Any) -> Any:
+        """A data set as the nets read it; with frozen encoders, with what these give for its rows."""
+        return dataset
+
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         """As the Trainer's; the order of an epoch depends on the seed and the epoch alone."""
         sampler: Any = super()._get_train_sampler(train_dataset)

@@ -174,6 +174,7 @@ EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else i
     "report_to": "none",
     "disable_tqdm": True,
 }
+NO_FIGURE = {"logging_steps"}  # settings that change no figure
 # what files say that were written before they said it; all of these are of label sets
 EARLIER = {"finalists": 1, "held": "", "metric": "f1_example_tuned"}
 
@@ -278,7 +279,7 @@ def _with_unsaid(theirs: Settings, ours: Settings) -> dict[str, Any]:
 
 def _difference(theirs: Settings, ours: Settings) -> str | None:
     """The first key with another value; `contents` comes last, since a hash tells least."""
-    keys = sorted(ours.keys() | theirs.keys(), key=lambda key: (key == "contents", key))
+    keys = sorted((ours.keys() | theirs.keys()) - NO_FIGURE, key=lambda key: (key == "contents", key))
     return next((key for key in keys if not _same(theirs.get(key), ours.get(key))), None)
 
 
