@@ -307,6 +307,7 @@ def wide_rows(path, num_rows, num_labels):
     return x, gold
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form, num_rows, num_labels", [("names", 800, 1000), ("columns", 3000, 100)])
 def test_the_memory_of_an_evaluation_is_that_of_its_probabilities_and_gold_labels(
     tmp_path, monkeypatch, form, num_rows, num_labels

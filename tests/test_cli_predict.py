@@ -497,6 +497,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.long
 def test_a_model_and_rows_of_the_hub(texts, tmp_path):
     trainer, folder, table = texts
     rows = [{"id": f"k{i}", "text": text} for i, text in enumerate(table["text"][:20])]

@@ -259,6 +259,7 @@ def few_steps(monkeypatch):
         monkeypatch.setitem(METHODS, name, replace(METHODS[name], settings={**METHODS[name].settings, **few}))
 
 
+@pytest.mark.long
 def test_a_comparison_that_is_cut_off_goes_on_and_repeats_nothing(program, tmp_path, few_steps, monkeypatch, capsys):
     """Cut off in a search, and between two runs; the runs are those of a comparison that was not."""
     pytest.importorskip("optuna")
@@ -310,6 +311,7 @@ def test_a_comparison_that_is_cut_off_goes_on_and_repeats_nothing(program, tmp_p
     assert found["trials"] == 2 and set(found["settings"]) == set(METHODS["nce"].space)
 
 
+@pytest.mark.long
 def test_finalists_are_run_by_two_more_seeds_as_the_runs_of_these_seeds_are(program, tmp_path, few_steps):
     """What a finalist has by another seed is what the table's run of that seed has; its nets are of that seed too."""
     pytest.importorskip("optuna")

@@ -79,11 +79,11 @@ def two_steps(monkeypatch):
     monkeypatch.setattr(TrainingArguments, "__post_init__", short)
     monkeypatch.setattr(digit_masks, "SIZES", {"train": 16, "validation": 8, "test": 8})
     registries = (ENERGIES, ENERGY_LOSSES, TASK_LOSSES)
-    before = [dict(registry) for registry in registries]
+    before = [set(registry) for registry in registries]
     yield
     for registry, names in zip(registries, before, strict=True):  # a page may add to them
-        registry.clear()
-        registry.update(names)
+        for name in set(registry) - names:
+            del registry[name]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if has_code(page)])

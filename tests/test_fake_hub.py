@@ -89,6 +89,7 @@ for score in scores:
 """
 
 
+@pytest.mark.long
 def test_the_real_clients_push_and_load(tmp_path):
     with FakeHub() as hub:
         environment = {**hub.environment(tmp_path / "home"), "CUDA_VISIBLE_DEVICES": ""}

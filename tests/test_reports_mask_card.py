@@ -37,6 +37,7 @@ def saved(request, tmp_path):
     return kind, decoder, metrics, probabilities["eval"][0]
 
 
+@pytest.mark.long
 def test_the_card_of_a_saved_folder_gives_its_figures_and_a_snippet_that_runs(saved, tmp_path, monkeypatch):
     Image = pytest.importorskip("PIL.Image", reason="pipelines of images need pillow")
     kind, decoder, metrics, probabilities = saved

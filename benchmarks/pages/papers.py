@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import runs
-from .markdown import bash, page, prose, section, table
+from .markdown import archived, bash, page, prose, section, table
 from .published import FIGURES
 from .runs import CALIBRATED
 
@@ -23,6 +23,7 @@ SEARCHED = {  # data -> the comparison whose cross-entropy was searched
     "spo_fun_root": "spo_fun_root",
     "delicious": "delicious_held",
 }
+ARCHIVED = {data: data.removesuffix("_id").removesuffix("_root") for data in SEARCHED}
 DIFFERS = {
     "cal500": "Our folds are others, and inputs are scaled by the extremes of the training rows alone.",
     "genbase_id": "Our folds are others. The identifier of a protein is one of the inputs, as in the papers.",
@@ -63,6 +64,7 @@ def papers() -> str:
             "Each row is a line of `benchmarks/papers.txt`. Runs that are in `recipes/results/` are not repeated.",
             bash("DATA=PATH bash benchmarks/papers.txt"),
         ),
+        archived(*dict.fromkeys(ARCHIVED[data] for data in SEARCHED if _found(data))),
     )
 
 
