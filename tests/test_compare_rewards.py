@@ -105,6 +105,7 @@ def test_label_sets_are_searched_with_equal_trials_and_resumed(program, tmp_path
     assert all(len(found) == 2 for found in again.all().values())
 
 
+@pytest.mark.long
 def test_no_method_reads_gold_that_is_put_aside(program, tmp_path):
     """All runs of all methods are the same with other tags in those rows."""
     data = sentences(tmp_path / "data")

@@ -170,6 +170,7 @@ main()
 """
 
 
+@pytest.mark.long
 def test_a_push_while_training_holds_no_token_and_leaves_the_report_at_home(tmp_path):
     with FakeHub() as hub:
         printed = hub.run(TRAINING, tmp_path, tmp_path / "run")

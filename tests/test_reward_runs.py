@@ -144,6 +144,7 @@ def test_rules_alone_teach_label_sets(tmp_path):
     assert reward(batch[REWARD_CODES], y, torch.ones_like(y[:, 0], dtype=torch.bool)).mean() > 0.9
 
 
+@pytest.mark.long
 def test_rules_alone_teach_masks(tmp_path):
     """They want little foreground, where the untrained net sees it everywhere."""
     set_seed(0)
@@ -274,6 +275,7 @@ def test_rules_for_label_sets_train_label_sets(tmp_path):
     assert facts["unlabelled"]["rows"] == 40 and len(facts["validation"]["rules"]) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("dataset", "of"), [("digits", ""), ("digit_classes", ", of: '3'")])
 def test_rules_for_masks_train_masks(tmp_path, dataset, of):
     (tmp_path / "rules.yaml").write_text(f"rules:\n- {{connected: 1{of}}}\n- {{area: [0.05, 0.5]{of}}}\n")

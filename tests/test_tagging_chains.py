@@ -134,6 +134,7 @@ def of_three(num_rows=60):
     return Dataset.from_dict({"words": words, "tags": [[int(place == t) for place in range(7)] for t in chosen]})
 
 
+@pytest.mark.long
 def test_an_energy_learns_that_a_tag_occurs_once_which_a_chain_cannot(tmp_path):
     """The CRF gives each of three places a probability of 1/3, whatever the others have: of 27 samples 8 have no X, 7
     more than one, and of the 12 with one X a third is the gold. What can count prefers the gold to 15 of the other 23,

@@ -102,6 +102,7 @@ def test_a_search_of_more_trials_goes_on_and_one_of_another_run_begins_anew(tmp_
     assert len(trained.folders) == 4 + 2
 
 
+@pytest.mark.long
 def test_what_a_flag_gives_is_held_and_a_recipes_value_is_where_a_search_begins(tmp_path, capsys):
     recipe = tmp_path / "own.yaml"
     recipe.write_text("learning_rate: 0.05\ndropout: 0.9\nenergy_weight: 0.5\n")  # beyond the usual ranges
