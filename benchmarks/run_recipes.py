@@ -56,9 +56,9 @@ def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str]) -> dict
     program, _ = KINDS[recipe.parent.name]
     with tempfile.TemporaryDirectory() as folder:
         words = ["--recipe", str(recipe), "--seed", str(seed), "--output_dir", folder, "--disable_tqdm", "true"]
-        words += ["--data_dir", data_dir] if data_dir else []
-        made_by, start = origin(f"examples/{program}", [*words, *said(extra)]), time.perf_counter()
-        command = [sys.executable, str(ROOT / "examples" / program), *words, *extra]
+        source = ["--data_dir", data_dir] if data_dir else []
+        made_by, start = origin(f"examples/{program}", [*words, *said([*source, *extra])]), time.perf_counter()
+        command = [sys.executable, str(ROOT / "examples" / program), *words, *source, *extra]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{recipe.name}, seed {seed}: {done.stderr[-2000:]}")
