@@ -150,6 +150,7 @@ assert not [name for name in sys.modules if name.startswith("seal_hf")]
 """
 
 
+@pytest.mark.long
 def test_the_saved_root_is_a_plain_model_for_pipelines_without_seal_hf(tmp_path):
     pytest.importorskip("PIL", reason="pipelines of images need pillow")
     segformer = tiny.saved_segformer(tmp_path / "segformer")

@@ -3,12 +3,15 @@ is saved. With a backend that needs no C++ compiler."""
 
 import os
 
+import pytest
 import tiny_run
 import torch
 from safetensors.torch import load_file
 from torch._dynamo.utils import counters
 
 from seal_hf import TensorRows
+
+pytestmark = pytest.mark.long
 
 BACKEND = "aot_eager"
 

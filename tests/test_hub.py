@@ -100,6 +100,7 @@ print(json.dumps(results))
 """
 
 
+@pytest.mark.long
 def test_push_while_training_and_after_and_load_back(tmp_path):
     with FakeHub() as hub:
         printed = hub.run(CLIENT, tmp_path, tmp_path)

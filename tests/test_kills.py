@@ -7,6 +7,8 @@ import torch
 
 from seal_hf.saving import is_complete, last_complete_checkpoint
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):

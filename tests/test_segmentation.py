@@ -203,6 +203,7 @@ assert not [name for name in sys.modules if name.startswith("seal_hf")]
 """
 
 
+@pytest.mark.long
 def test_the_saved_root_is_a_plain_model_for_pipelines_without_seal_hf(tmp_path, segformer):
     pytest.importorskip("PIL", reason="pipelines of images need pillow")
     nets = SealForSegmentation.from_pretrained(segformer)
