@@ -1,6 +1,6 @@
 """Writes the pages of results from the runs in recipes/results/; trains nothing.
 
-python benchmarks/results_page.py            # docs/results/, recipes/results/pages/, tables in README and gains.md
+python benchmarks/results_page.py            # docs/results/, recipes/pages/, tables in README and gains.md
 python benchmarks/results_page.py --check    # only says whether they agree with the runs
 """
 

@@ -318,7 +318,7 @@ def test_masks_of_0_and_another_value_have_two_classes(tmp_path, factor, bits):
 
 
 def write_coco(folder, split="", compressed=False):
-    """Images of 6 x 5 pixels, of which each has a rectangle and, above it, a smaller one; as runs, and the masks."""
+    """Images of 6 x 5 pixels: each has a rectangle and, above it, a smaller one. As runs, and the masks."""
     Image = pytest.importorskip("PIL.Image", reason="image files need pillow")
     images, annotations, masks = [], [], []
     (folder / (split or "images")).mkdir(parents=True)

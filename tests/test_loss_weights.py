@@ -250,7 +250,7 @@ def test_an_own_loss_of_another_shape_names_both(tmp_path):
         made.train()
     with pytest.raises(ValueError, match="`task_loss` and `compute_loss_func` are given"):
         trainer(tmp_path, own_loss=by_row, compute_loss_func=by_batch)
-    with pytest.raises(ValueError, match="`pos_weight` is set, but a `task_loss` of one's own takes no class weights"):
+    with pytest.raises(ValueError, match="`pos_weight` is set, but your own `task_loss` takes no class weights"):
         trainer(tmp_path, own_loss=by_row, pos_weight="sqrt")
     made, _ = trainer(tmp_path, with_weights(ROW_WEIGHTS), compute_loss_func=by_batch)
     with pytest.raises(ValueError, match="column `sample_weight`, but `compute_loss_func` gives one number"):

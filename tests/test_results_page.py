@@ -324,7 +324,7 @@ def test_prose_is_filled_by_paragraph_and_by_item(page):
 # Of the runs in the repository. That the pages' figures are theirs, `results_page.py --check` says in CI.
 
 
-ARCHIVE = ROOT / "recipes" / "results" / "pages"
+ARCHIVE = ROOT / "recipes" / "pages"
 
 
 def written(folder=ROOT / "docs" / "results"):
@@ -372,7 +372,7 @@ def test_pages_lead_somewhere():
     for name, text in found.items():
         assert text.startswith("# ") and text.count("\n# ") == 0, name
         assert all(link in found for link in re.findall(r"\]\(([\w-]+)\.md\)", text)), name
-        assert "recipes/results/pages/README.md" in text, name
+        assert "recipes/pages/README.md" in text, name
     contents = re.search(r"(?s)```\{toctree\}\n(.*?)```", found["index"])[1].split()
     assert {*contents} >= found.keys() - {"index"}
     archive = written(ARCHIVE)

@@ -197,7 +197,7 @@ def test_the_results_of_the_project_are_few_files_whole_and_small(module):
     store = module.Store()
     if not store.data_sets():
         pytest.skip("the raw runs are not there")
-    found = {name: content for name, content in files(store.folder).items() if not name.endswith(".md")}  # of pages
+    found = files(store.folder)
     assert len(found) <= 60 and sum(map(len, found.values())) <= 1.2e7 and store.missing() == []
     for data, kind in store.files():
         lines = store.lines(data, kind)

@@ -1,4 +1,4 @@
-"""A kind of output of one's own: the order of three items. Everything that it needs is in this file."""
+"""Your own kind of output: the order of three items. Everything that it needs is in this file."""
 
 import json
 from itertools import permutations

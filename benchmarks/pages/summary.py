@@ -101,7 +101,7 @@ def index() -> str:
             "All runs",
             prose("""
                 Every run on file, with the command that makes it again, is in an
-                [archive](../../recipes/results/pages/README.md) with a page per data set. The raw runs are in
+                [archive](../../recipes/pages/README.md) with a page per data set. The raw runs are in
                 `recipes/results/`; `benchmarks/README.md` says how to add seeds."""),
         ),
     )

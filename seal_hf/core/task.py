@@ -28,7 +28,7 @@ class Task:
         decodes: True if its spaces decode by themselves, so that no threshold decides.
         program: the command that trains it, for messages.
         arguments: the arguments of a run that it reads and that some other task does not.
-        spaces: saved name -> its output space; a task that has the space of another has none of its own.
+        spaces: saved name -> its output space; empty for a task that shares the space of another.
         energies: name -> [`Energy`] class that reads structures of its spaces; the first of a space is the default.
         task_losses: value of `task_loss` -> the class of the task-net's own loss, whose [`Options`] are what a run
             reads.
@@ -47,7 +47,7 @@ class Task:
     """
 
     name: str
-    outputs_name = "outputs of one's own"
+    outputs_name = "your own outputs"
     heads: tuple[str, ...] = ()
     decodes = False
     program = ""

@@ -43,7 +43,7 @@ class OwnTaskLoss:
 
     def weigh(self, weights: dict[str, Tensor]) -> None:
         """Raises ValueError: a function must apply class weights itself."""
-        refuse(weights, "a `task_loss` of one's own")
+        refuse(weights, "your own `task_loss`")
 
 
 class OwnBatchLoss(OwnTaskLoss):

@@ -187,7 +187,7 @@ class DataTable(Table):
 
 
 class ParquetTable(DataTable):
-    """Parquet files, of which each has a part of the rows."""
+    """Parquet files. Each has a part of the rows."""
 
     def __init__(self, files: Sequence[Path], source: str | None = None):
         self.files, self.source, self.folder = files, source or str(files[0]), files[0].parent

@@ -30,7 +30,7 @@ SPLIT_WORDS = {
 EXPECTED = (
     "a name, a path, a Hub id, a datasets.Dataset or DatasetDict, a pandas DataFrame, or a mapping of splits to these"
 )
-ALL = "all"  # the only split of a data set that has none
+ALL = "all"  # the name of the only split, if the data set does not name one
 FILES = (*SUFFIXES, ".parquet")
 SAVED = ("dataset_dict.json", "state.json")  # files that `save_to_disk` writes for several splits and for one
 TABLE_FILES = (".parquet", ".arff", ".csv", ".tsv", ".jsonl", ".conll")
@@ -72,7 +72,7 @@ def tables_of(data: Any, path: Path | None, label_column: str = "labels") -> Tab
 
     Args:
         data: a `Dataset`, a pandas frame, a mapping of splits to these, or a Hub id, `owner/name` or
-            `owner/name:configuration`, of which no code runs.
+            `owner/name:configuration`. Code of the data set is not run.
         path: of a file or folder in place of `data`. The parquet files of a folder name their splits:
             `train.parquet`, `test-00000-of-00002.parquet`.
         label_column: name for the second column of a tsv without header.
@@ -124,7 +124,7 @@ def _by_split(found: Mapping[str, Table], notes: list[str], name: str, source: s
 
 
 def open_table(name: str, split: str | None = None, label_column: str = "labels", usual: str = "test") -> Table:
-    """A file, the file of a split in a folder, or a split on the Hub, of which only the requested rows are fetched.
+    """A file, the file of a split in a folder, or a split on the Hub. Only the requested rows are fetched.
 
     Args:
         name: file, folder or Hub id.

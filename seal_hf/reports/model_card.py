@@ -222,7 +222,7 @@ def _metadata(
 
 
 def _hub_metric(figure: str) -> str | None:
-    """The Hub's name of a metric; None if it has none, as of the Jaccard index."""
+    """The Hub's name of a metric; None if the Hub does not know it, such as the Jaccard index."""
     found = HUB_METRIC.match(figure)
     return None if found is None else found[1].removeprefix("pixel_")
 

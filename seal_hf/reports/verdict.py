@@ -39,7 +39,7 @@ class Verdict(NamedTuple):
     """What a run came to.
 
     Attributes:
-        taught: False if the loss-net never taught the task-net whose weights are kept, or if there is none.
+        taught: False if the loss-net never taught the task-net whose weights are kept, or if the run has no loss-net.
         sentences: on the score, on the loss-net, and on what to try next.
     """
 

@@ -250,7 +250,7 @@ class Kind(ABC):
         """Raise ValueError if a method cannot run under these common settings."""
 
     def why_not(self, name: str, data: Any) -> str:
-        """Why a method of this kind is not among those for these data; empty if it is none of this kind."""
+        """Why a method of this kind is not among those for these data; empty if it is of another kind."""
         return ""
 
     def is_labelled(self, split: Any) -> bool:

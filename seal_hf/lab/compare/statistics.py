@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def of_mean(cls, values: np.ndarray) -> Rows:
-        """(N,) figures in [0, 1], of which the mean counts."""
+        """(N,) figures in [0, 1]. Their mean counts."""
         values = np.asarray(values, dtype=np.float64)
         return cls(values, np.ones_like(values))
 

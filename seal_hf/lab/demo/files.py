@@ -63,7 +63,7 @@ def image_of(file: str | None) -> Any:
     """The pixels (H, W, 3) uint8 of an uploaded image.
 
     Raises:
-        ValueError: there is none, or it is damaged, too large or of another kind.
+        ValueError: the file is missing, damaged, too large or of another kind.
     """
     if not file:
         raise ValueError("There is no image. Upload or paste one.")
