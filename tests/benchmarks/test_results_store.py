@@ -13,7 +13,7 @@ from seal_hf.lab.compare.runs import Runs, origin, write_json
 from seal_hf.lab.compare.statistics import Rows
 from seal_hf.tasks.labels.compare import COMPARED
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from seal_hf.tasks.labels.compare import METRIC
 
 pytest.importorskip("matplotlib")
 
-STORED = Path(__file__).parent / "fixtures" / "comparison"
+STORED = Path(__file__).parents[1] / "fixtures" / "comparison"
 
 
 def test_the_numbers_are_those_of_the_results(tmp_path):

@@ -10,7 +10,7 @@ from tiny_masks import squares
 
 from seal_hf.core.masks import palette
 
-PROGRAM = Path(__file__).resolve().parents[1] / "benchmarks" / "mask_picture.py"
+PROGRAM = Path(__file__).resolve().parents[2] / "benchmarks" / "mask_picture.py"
 
 
 @pytest.fixture

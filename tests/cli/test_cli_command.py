@@ -27,7 +27,7 @@ from seal_hf.cli.recipes import recipe_parser
 from seal_hf.lab.compare.kinds import KINDS
 from seal_hf.lab.compare.program import own_parser
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TRAINED = "mlc tagging srl parsing segmentation rewards energy mask-energy".split()
 SUBCOMMANDS = [
     "predict",

@@ -20,7 +20,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification
 from seal_hf import SealForMultiLabel, SealTrainer, tokenize
 from seal_hf.nets.adapters import METHODS, LossAdapter, library_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 RATES = {"learning_rate": 1e-2, "loss_net_learning_rate": 1e-2}
 Y = torch.rand(5, 3, len(LABELS), generator=torch.Generator().manual_seed(0))

@@ -29,7 +29,7 @@ from seal_hf.lab.demo.views import OWN
 pytest.importorskip("gradio", reason="the page needs the extra demo")
 from seal_hf.lab.demo.guard import Guard, Uploads
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from transformers import AutoModel
 
 from seal_hf import load_multilabel
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "text_features.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "text_features.py"
 
 
 def test_the_written_rows_are_the_means_of_the_texts_and_keep_their_labels(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from seal_hf.cli.known_flags import mistyped_flag
 from seal_hf.lab.compare.program import main as compare
 from seal_hf.lab.compare.runs import Runs
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DATA = "mlc --dataset digits --max_train_rows 64 --num_train_epochs 1 --use_cpu true"
 ASIDE = ("train_seconds_per_epoch", "command", "commit")
 

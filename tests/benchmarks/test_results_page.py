@@ -15,7 +15,7 @@ from seal_hf.lab.compare.runs import Runs
 from seal_hf.lab.compare.statistics import Rows
 from seal_hf.tasks.labels.compare import COMPARED, DECODERS, METRIC
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 OURS = ("pages", "results_page", "results_store", "results_texts", "run_recipes", "defaults", "text_screen")
 
 

@@ -29,7 +29,7 @@ from seal_hf.tasks.tags import program as tagging
 from seal_hf.tasks.tags import roles as srl
 from seal_hf.tasks.trees import program as parsing
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROGRAMS = {  # packaged recipe -> the programs that take it
     "features": [mlc],
     "text": [mlc],

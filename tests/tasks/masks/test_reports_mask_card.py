@@ -16,7 +16,7 @@ from tiny_masks import squares
 from seal_hf import MaskRows, SealForSegmentation, fcn_image_processor, resize_to
 from seal_hf.tasks.masks.report import evaluate_masks
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 SIZE = 32  # pixels a side, the least of a SegFormer
 
 

@@ -10,7 +10,7 @@ import torch
 
 from seal_hf import MultiLabelEnergy, MultiLabelSpace
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 L, ROWS = 4, 6
 SETS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=L)))
 

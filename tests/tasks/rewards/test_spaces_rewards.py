@@ -14,7 +14,7 @@ from seal_hf.tasks.rewards.rule import Rule
 from seal_hf.tasks.rewards.rules import read_rules
 from seal_hf.tasks.rewards.tag_rules import TagRuleReward
 
-RULES = Path(__file__).resolve().parents[1] / "recipes/rules/cora.yaml"
+RULES = Path(__file__).resolve().parents[3] / "recipes/rules/cora.yaml"
 TAGS = ["O", "B-a", "I-a", "B-d"]
 FIELD = dict(zip(TAGS, ["O", "a", "a", "d"], strict=True))
 WORDS = "In May 1992, pp. 3".split()

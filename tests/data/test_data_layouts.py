@@ -424,7 +424,7 @@ def test_masks_that_are_not_read_are_refused_with_the_way_out(tmp_path):
 
 def test_no_mutated_file_is_misread():
     """A part of `benchmarks/misread.py`, which knows the rows."""
-    path = Path(__file__).resolve().parents[1] / "benchmarks" / "misread.py"
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "misread.py"
     spec = importlib.util.spec_from_file_location("misread", path)
     misread = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(misread)

@@ -9,7 +9,7 @@ import torch
 
 @pytest.fixture
 def benchmark(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     import out_of_fold
 
     monkeypatch.setattr(out_of_fold, "EPOCHS", 2)

@@ -64,7 +64,7 @@ def test_a_comparison_killed_in_a_trial_and_in_a_run_ends_as_one_that_was_not(pr
     options = [*SMALL, "--losses", "constant", "ce", "nce", "--budget", "2"]
     whole = program.main([*options, "--output_dir", str(tmp_path / "whole")])
     part = [*options, "--output_dir", str(tmp_path / "part")]
-    path = os.pathsep.join([str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")])
     times = []
     for trainer in (5, 2):  # the second trial of nce, after two trials and a run of ce; then, resumed, the run of nce
         command = [sys.executable, "-c", KILLED, str(trainer), *part]

@@ -418,7 +418,7 @@ def test_mistakes_about_features(features, tmp_path, flags, words):
 @pytest.mark.parametrize("command", ["predict", "evaluate"])
 def test_help_and_a_mistyped_flag_load_no_library(command, flag):
     run = [sys.executable, "-X", "importtime", "-m", "seal_hf", command, flag]
-    done = subprocess.run(run, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    done = subprocess.run(run, cwd=Path(__file__).parents[2], capture_output=True, text=True)
     assert ("FOLDER_OR_HUB_ID" in done.stdout) if flag == "--help" else ("Did you mean '--model'?" in done.stderr)
     loaded = {line.split("|")[-1].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "argparse" in loaded and not {"torch", "transformers", "datasets", "numpy", "pyarrow"} & loaded
