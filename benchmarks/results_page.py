@@ -1,6 +1,6 @@
 """Writes the pages of results from the runs in recipes/results/; trains nothing.
 
-python benchmarks/results_page.py            # docs/results/, recipes/pages/, tables in README and gains.md
+python benchmarks/results_page.py            # docs/results/, recipes/pages/, tables in README
 python benchmarks/results_page.py --check    # only says whether they agree with the runs
 """
 
@@ -20,13 +20,11 @@ from pages import (
     papers,
     structures,
     summary,
-    text_screens,
-    text_views,
 )
 from results_store import ROOT
 
 PAGES, ARCHIVE = Path("docs", "results"), Path(archive.FOLDER)
-README, GAINS = Path("README.md"), Path("docs", "concepts", "gains.md")
+README = Path("README.md")
 
 
 def pages() -> dict[Path, str]:
@@ -37,12 +35,6 @@ def pages() -> dict[Path, str]:
     base = f"{PAGES.as_posix()}/"
     of_gains = {"questions": gains.questions(base), "gains": f"{gains.gains(base)}\n\n{gains.how_to_read()}"}
     found[README] = with_tables(README, **of_gains)
-    found[GAINS] = with_tables(
-        GAINS,
-        views=text_views.in_short(),
-        finetuned=text_screens.in_short(),
-        rules=few_labels.clear(few_labels.by_seeds()),
-    )
     return found
 
 
