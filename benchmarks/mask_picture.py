@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from seal_hf import load_masks
+from seal_hf.core.masks import IGNORE, palette
+from seal_hf.data.mask_reader import SegmentationSplit
 from seal_hf.metrics import class_mask_metrics, mask_metrics
-from seal_hf.tasks.masks.report import save_class_picture, save_picture
 
 FILE = "_predictions_test.npz"
 
@@ -53,6 +54,59 @@ def predictions(runs: Sequence[str], split, several: bool) -> dict[str, np.ndarr
         iou = (class_mask_metrics if several else mask_metrics)(values, split.masks)["mean_iou"]
         found[f"{name}\nIoU {iou:.3f}"] = values
     return found
+
+
+def draw_layers(
+    path: str | Path, layers: Mapping[str, np.ndarray], legend: Mapping[str, np.ndarray] | None = None
+) -> None:
+    """A picture with a row for each layer and a column for each of its N images. It needs matplotlib.
+
+    Args:
+        layers: name -> (N, H, W, 3) in colour, or (N, H, W) in grey, from 0 to 1.
+        legend: name -> colour (3,), from 0 to 1.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    count = min(map(len, layers.values()))
+    figure = Figure(figsize=(1.2 * count + 1, 1.2 * len(layers)), layout="constrained")
+    axes = figure.subplots(len(layers), count, squeeze=False)
+    for row, (name, layer) in zip(axes, layers.items(), strict=True):
+        row[0].set_ylabel(name)
+        for axis, picture in zip(row, layer, strict=True):
+            axis.imshow(picture, cmap="gray", vmin=0, vmax=1 if picture.ndim == 2 else None)
+            axis.set_xticks([])
+            axis.set_yticks([])
+    if legend:
+        patches = [Patch(facecolor=tuple(colour), edgecolor="black", label=name) for name, colour in legend.items()]
+        figure.legend(handles=patches, loc="outside lower center", ncols=max(2, count), fontsize="small")
+    figure.savefig(path, dpi=150)
+
+
+def save_class_picture(
+    path: str | Path,
+    split: SegmentationSplit,
+    predictions: Mapping[str, np.ndarray],
+    label_names: Sequence[str],
+    count: int = 8,
+) -> None:
+    """A column for each of the first `count` images of a split; rows: image, truth, and each prediction (N, H, W), with
+    the colours of [`palette`] and a legend of the classes that are shown.
+    """
+    colours, count = palette(), min(count, len(split.images))
+    masks = {name: values[:count] for name, values in {"truth": split.masks, **predictions}.items()}
+    layers = {"image": split.images[:count], **{name: colours[values] for name, values in masks.items()}}
+    there = np.unique(np.concatenate([np.unique(values) for values in masks.values()])).tolist()
+    names = {value: label_names[value] if value != IGNORE else "does not count" for value in there}
+    draw_layers(path, layers, {name: colours[value] / 255 for value, name in names.items()})
+
+
+def save_picture(
+    path: str | Path, split: SegmentationSplit, predictions: Mapping[str, np.ndarray], count: int = 8
+) -> None:
+    """A column for each of the first `count` images of a split; rows: image, truth, and each prediction (N, H, W)."""
+    layers = {"image": split.images, "truth": split.masks == 1, **predictions}
+    draw_layers(path, {name: layer[:count] for name, layer in layers.items()})
 
 
 def main(argv: Sequence[str] | None = None) -> None:

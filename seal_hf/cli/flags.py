@@ -32,7 +32,6 @@ WARMED = [kind.value for kind, build in SCHEDULES.items() if "num_warmup_steps" 
 PROJECTED = [name.value for name in OptimizerNames if name.value.startswith(("galore", "apollo"))]
 OF_NEEDED: dict[str, dict[str, list[str]]] = {  # flags -> as in `Readers`
     # of data and nets
-    "train_subset": {"max_train_rows": ANY},
     "adapter_rank adapter_targets": {"adapter": ANY, "loss_net_encoder": list(LIBRARIES)},
     # of the Trainer
     "eval_steps": {"eval_strategy": ["steps"]},

@@ -22,7 +22,7 @@ from transformers import HfArgumentParser, TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
 from ..utils.compat import RENAMED_ARGUMENTS
-from ..utils.messages import brief, did_you_mean, unknown_flag
+from ..utils.messages import RETIRED, brief, did_you_mean, unknown_flag
 from ..utils.options import check_arguments
 from ..utils.recorded import HIDDEN, names_a_secret, remember
 from ..utils.yaml_files import read_yaml
@@ -34,7 +34,7 @@ LIMITS: dict[str, dict[str, Any]] = {  # of our arguments of data, nets, runs an
     "hidden_size width adapter_rank": {"least": 1, "most": 100_000},  # a wider or deeper net takes hours to build
     "num_layers": {"least": 1, "most": 1000},
     "global_size": {"least": 0, "most": 100_000},
-    "crop_size test_crop_size crop_offsets picture patience tune seed data_seed": {"least": 0},
+    "crop_size test_crop_size crop_offsets patience tune seed data_seed": {"least": 0},
     "energy_weight": {"least": 0},
     "dropout": {"least": 0, "below": 1},
 }
@@ -205,6 +205,8 @@ def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> 
             key in RENAMED_ARGUMENTS and RENAMED_ARGUMENTS[key] in values
         ):  # as in transformers 4, the number of steps wins over the share
             continue
+        if key in RETIRED and key not in fields:
+            raise ValueError(f"{where}: {key} is an option of earlier versions. {RETIRED[key]}.")
         if key not in fields:
             raise ValueError(f"{where}: unknown key {brief(key)}.{did_you_mean(str(key), fields)}")
         name, hint = fields[key]

@@ -61,9 +61,6 @@ class TagDataArguments:
     word_column: str = field(default="0", metadata={"help": "Column of the words: its number, or its name on the Hub."})
     tag_column: str = field(default="-1", metadata={"help": "Column of the tags: number (-1: last), or Hub name."})
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on this many rows only."})
-    train_subset: str = field(
-        default="first", metadata={"help": "Which rows max_train_rows keeps: first, or random (seeded)."}
-    )
     max_validation_rows: int | None = field(default=None, metadata={"help": MAX_VALIDATION_ROWS})
     num_labelled: int | None = field(default=None, metadata={"help": NUM_LABELLED})
     unlabelled: str | None = field(default=None, metadata={"help": UNLABELLED})

@@ -32,6 +32,15 @@ OF_SECRETS = (
     "--api_key",
     "--password",
 )  # also where they are no flags
+# Options of earlier versions, and what to do in their place. Recipes and flags that name them are refused with this;
+# records of runs and comparisons that name them are read as before.
+RETIRED = {
+    "language_model_weight": "In Python, energy_options={'language_model_weight': 0.5} of `for_data` sets it",
+    "license": "In Python, `trainer.push_to_hub(license=...)` writes it into the card",
+    "picture": "The page report.html shows images and masks",
+    "train_subset": "Give a smaller file, or draw the rows in Python, by load_tags(..., train_subset='random')",
+    "train_word_embeddings": "In Python, for_data(..., train_word_embeddings=False) keeps word vectors as they are",
+}
 UNPRINTABLE = re.compile(f"(?P<kept>{FLAG})|[{CONTROLS}]|{HIDING}")
 
 
@@ -86,6 +95,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def unknown_flag(word: str, known: Collection[str]) -> str:
     """The message for a word of a command line that no flag is called. The value of a mistyped token is not shown."""
     flag, equals, _ = word.partition("=")
+    if (name := flag.lstrip("-").replace("-", "_")) in RETIRED:
+        return f"{flag} is an option of earlier versions. {RETIRED[name]}."
     near = closest(flag, known)
     names = [name.replace("-", "_") for name in (*known, *OF_SECRETS)]
     meant = difflib.get_close_matches(flag.replace("-", "_"), names)

@@ -11,8 +11,10 @@ import tiny_run
 import torch
 
 from seal_hf import EnergyTrainer, EnergyTrainingArguments, TensorRows
+from seal_hf.lab.compare.runs import EARLIER, Runs, claim_folder
 from seal_hf.saving import mark_complete
 from seal_hf.saving.run_record import RECORD, check_same_run, plain
+from seal_hf.utils.messages import RETIRED
 
 SAVES = dict(save_strategy="steps", save_steps=4)
 EXPECTED = {
@@ -64,7 +66,7 @@ def test_the_record_is_json_with_these_values_on_both_lines_of_transformers(tmp_
     record = json.loads(text)
     assert {name: record[name] for name in EXPECTED} == EXPECTED
     assert record["train_data"].startswith("96 rows, ") and record["train_data"] == record["eval_data"]
-    assert not {"output_dir", "report_to", "license", "resume_changed"} & record.keys() and os.sep not in text
+    assert not {"output_dir", "report_to", "resume_changed"} & record.keys() and os.sep not in text
     assert RECORD in json.loads((tmp_path / "checkpoint-4" / "complete.json").read_text())
 
 
@@ -84,6 +86,18 @@ def test_a_file_named_by_another_path_is_the_same(tmp_path, monkeypatch):
     assert {plain(name) for name in names} == {"weights.csv"}
     names = [".", "l0 / l1", "owner/encoder", "crf/.*|x/layer"]  # a label, a Hub id, a pattern
     assert plain({"": names}) == {"": names}
+
+
+def test_a_record_that_names_retired_options_is_that_of_the_same_run(tmp_path):
+    record = dict.fromkeys(RETIRED, "random")
+    (tmp_path / RECORD).write_text(json.dumps(record | {"seed": 3}))
+    check_same_run(tmp_path, {"seed": 3}, {})
+    runs, ours = Runs(tmp_path / "compared"), dict.fromkeys(("data", "flags", "files", "contents", *EARLIER), "digits")
+    runs.save_identity(ours | record)
+    runs.save("ce", 1, {"seed": 1})
+    claim_folder(runs, ours)
+    with pytest.raises(ValueError, match="holds results with data = 'digits', not 'others'"):
+        claim_folder(runs, ours | {"data": "others"})
 
 
 @pytest.mark.parametrize(("recorded", "refused"), [("one/bert", True), ("two/bert", False), ("bert", False)])

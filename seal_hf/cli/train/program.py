@@ -42,7 +42,6 @@ from .run_log import log_in_lines, what_begins_anew, without_reports
 NO_SETTINGS = (
     "dataset",
     "data_dir",
-    "picture",
     "trust_remote_code",
 )  # arguments of data and nets that do not change what a run learns
 

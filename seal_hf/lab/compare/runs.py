@@ -18,6 +18,7 @@ import seal_hf
 
 from ...cli.tuning.search import has_trials
 from ...utils.files import whole_file
+from ...utils.messages import RETIRED
 from ...utils.recorded import command_line, recorded
 from .kinds import CONSTANT
 
@@ -174,7 +175,7 @@ EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else i
     "report_to": "none",
     "disable_tqdm": True,
 }
-NO_FIGURE = {"logging_steps"}  # settings that change no figure
+NO_FIGURE = {"logging_steps", *RETIRED}  # settings that change no figure; of retired ones, the rows tell
 # what files say that were written before they said it; all of these are of label sets
 EARLIER = {"finalists": 1, "held": "", "metric": "f1_example_tuned"}
 

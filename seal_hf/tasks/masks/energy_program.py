@@ -19,7 +19,7 @@ from ...utils.gate import load_net
 from .fcn import fcn_image_processor
 from .metrics import mask_compute_metrics
 from .model import SealForSegmentation
-from .report import check_picture, mask_ending
+from .report import mask_ending
 
 
 @dataclass
@@ -35,7 +35,6 @@ class ModelArguments(OriginArguments):
         metadata={"help": "Where crops begin at evaluation, in both directions; default: fewest that cover the image."},
     )
     width: int = field(default=64, metadata={"help": "Channels of the network's first convolution (the papers: 64)."})
-    picture: int = field(default=0, metadata={"help": "Draw this many test images, truth and prediction (matplotlib)."})
 
 
 ARGUMENTS = (MaskDataArguments, ModelArguments, RunArguments, EnergyTrainingArguments)
@@ -74,7 +73,7 @@ def make_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
 
 def evaluate(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> Ending:
     """The figures of all splits, and how they are reported."""
-    return mask_ending(prepared.trainer, prepared.splits, data, picture=arguments.nets.picture)
+    return mask_ending(prepared.trainer, prepared.splits, data)
 
 
 PROGRAM = Program(
@@ -86,6 +85,5 @@ PROGRAM = Program(
     ranges=lambda arguments: ENERGY_RATES,
     make_trainer=make_trainer,
     evaluate=evaluate,
-    settle=lambda arguments: check_picture(arguments.nets.picture),
 )
 main = PROGRAM.main

@@ -22,7 +22,7 @@ from ...training.checks import check_was_trained
 from .fcn import fcn_image_processor, set_test_crops
 from .metrics import mask_compute_metrics
 from .model import SealForSegmentation
-from .report import check_picture, mask_ending
+from .report import mask_ending
 from .space import MaskSpace
 
 PRETRAINED = "pretrained"  # a model, among the kinds of data
@@ -48,7 +48,6 @@ class ModelArguments(OriginArguments):
     loss_net_path: str | None = field(
         default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
     )
-    picture: int = field(default=0, metadata={"help": "Draw this many test images, truth and prediction (matplotlib)."})
 
 
 ARGUMENTS = (MaskDataArguments, ModelArguments, RunArguments, SealTrainingArguments)
@@ -118,8 +117,7 @@ def metrics_of(data: SegmentationData) -> Callable:
 
 def evaluate(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> Ending:
     """The figures of all splits, and how they are reported."""
-    facts, picture = card_facts(data, arguments), arguments.nets.picture
-    return mask_ending(prepared.trainer, prepared.splits, data, facts, picture=picture)
+    return mask_ending(prepared.trainer, prepared.splits, data, card_facts(data, arguments))
 
 
 PROGRAM = Program(
@@ -132,6 +130,5 @@ PROGRAM = Program(
     ranges=ranges,
     make_trainer=make_trainer,
     evaluate=evaluate,
-    settle=lambda arguments: check_picture(arguments.nets.picture),
 )
 main = PROGRAM.main

@@ -1,8 +1,7 @@
-"""Reports on a trained segmentation net of two classes: figures, a table, a picture; above them those of several."""
+"""Reports on a trained segmentation net of two classes: figures, a table; above them those of several."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -14,7 +13,7 @@ from transformers import Trainer, TrainingArguments
 
 from ...core.arrays import first_output
 from ...core.decisions import FIXED, THRESHOLD
-from ...core.masks import IGNORE, palette
+from ...core.masks import IGNORE
 from ...data.mask_reader import SegmentationSplit
 from ...data.masks import SegmentationData
 from ...reports.common import SHOWN, Ending, chosen_line, figure_rows, results_table, row_origin, score_of
@@ -25,47 +24,7 @@ from .metrics import MaskCounts, class_masks, mask_metrics, mask_probabilities, 
 from .page import class_mask_facts, mask_facts, threshold_facts
 from .space import MaskSpace
 
-# Pictures of images and masks, side by side.
-
-
-def check_picture(count: int) -> None:
-    """Raises ValueError if pictures are asked for, but matplotlib is missing."""
-    if count and importlib.util.find_spec("matplotlib") is None:
-        raise ValueError("`picture` needs matplotlib: pip install 'seal_hf[plot]'.")
-
-
-def draw_layers(
-    path: str | Path, layers: Mapping[str, np.ndarray], legend: Mapping[str, np.ndarray] | None = None
-) -> None:
-    """A picture with a row for each layer and a column for each of its N images.
-
-    Args:
-        layers: name -> (N, H, W, 3) in colour, or (N, H, W) in grey, from 0 to 1.
-        legend: name -> colour (3,), from 0 to 1.
-
-    Raises:
-        ValueError: matplotlib is missing.
-    """
-    check_picture(1)
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
-    count = min(map(len, layers.values()))
-    figure = Figure(figsize=(1.2 * count + 1, 1.2 * len(layers)), layout="constrained")
-    axes = figure.subplots(len(layers), count, squeeze=False)
-    for row, (name, layer) in zip(axes, layers.items(), strict=True):
-        row[0].set_ylabel(name)
-        for axis, picture in zip(row, layer, strict=True):
-            axis.imshow(picture, cmap="gray", vmin=0, vmax=1 if picture.ndim == 2 else None)
-            axis.set_xticks([])
-            axis.set_yticks([])
-    if legend:
-        patches = [Patch(facecolor=tuple(colour), edgecolor="black", label=name) for name, colour in legend.items()]
-        figure.legend(handles=patches, loc="outside lower center", ncols=max(2, count), fontsize="small")
-    figure.savefig(path, dpi=150)
-
-
-# Reports on a trained segmentation net of several classes: figures, tables, a picture in colour.
+# Reports on a trained segmentation net of several classes: figures and tables.
 
 CLASS_FIGURES = {
     "mean_iou": "mean IoU over classes",
@@ -152,8 +111,6 @@ def class_mask_ending(
     splits: Mapping[str, Any],
     data: SegmentationData,
     card: Mapping[str, Any] | None = None,
-    *,
-    picture: int = 0,
 ) -> Ending:
     """Evaluate a run on several classes, as [`mask_ending`] does."""
     metrics, masks = evaluate_class_masks(trainer, splits, data.label_names, data.train)
@@ -161,10 +118,6 @@ def class_mask_ending(
     def report(folder: Path) -> tuple[str, dict[str, Any]]:
         found = class_page_facts(data, masks)
         write_arrays(folder, data, {split: {"masks": values} for split, values in masks.items()})
-        if picture:
-            shown, last, _ = last_split(data, masks)
-            drawn = {"prediction": masks[last]}
-            save_class_picture(folder / "picture.png", shown, drawn, data.label_names, picture)
         return class_tables(metrics, data.label_names), {"class_masks": found}
 
     return Ending(
@@ -197,27 +150,6 @@ def last_split(data: SegmentationData, found: Mapping[str, Any]) -> tuple[Segmen
         assert data.test is not None, "it has predictions"
         return data.test, "test", "test"
     return data.validation, "eval", "validation"
-
-
-def save_class_picture(
-    path: str | Path,
-    split: SegmentationSplit,
-    predictions: Mapping[str, np.ndarray],
-    label_names: Sequence[str],
-    count: int = 8,
-) -> None:
-    """A column for each of the first `count` images of a split; rows: image, truth, and each prediction (N, H, W), with
-    the colours of [`palette`] and a legend of the classes that are shown.
-
-    Raises:
-        ValueError: matplotlib is missing.
-    """
-    colours, count = palette(), min(count, len(split.images))
-    masks = {name: values[:count] for name, values in {"truth": split.masks, **predictions}.items()}
-    layers = {"image": split.images[:count], **{name: colours[values] for name, values in masks.items()}}
-    there = np.unique(np.concatenate([np.unique(values) for values in masks.values()])).tolist()
-    names = {value: label_names[value] if value != IGNORE else "does not count" for value in there}
-    draw_layers(path, layers, {name: colours[value] / 255 for value, name in names.items()})
 
 
 FIGURES = {
@@ -304,23 +236,20 @@ def mask_ending(
     splits: Mapping[str, Any],
     data: Any,
     card: Mapping[str, Any] | None = None,
-    *,
-    picture: int = 0,
 ) -> Ending:
     """Evaluate a segmentation run. Its report writes the files of [`write_masks`].
 
     Args:
         splits, data: as for [`evaluate_masks`] and [`write_masks`].
         card: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
-        picture: number of test images to draw.
     """
     if isinstance(trainer.space, MaskSpace):
-        return class_mask_ending(trainer, splits, data, card, picture=picture)
+        return class_mask_ending(trainer, splits, data, card)
     metrics, probabilities = evaluate_masks(trainer, splits, data.train)
     decisions = MaskDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
 
     def report(folder: Path) -> tuple[str, dict[str, Any]]:
-        write_masks(folder, data, probabilities, picture, decisions.cut())
+        write_masks(folder, data, probabilities, decisions.cut())
         found = page_facts(data, probabilities, decisions.cut())
         return mask_table(metrics, decisions, getattr(trainer.args, "fold_decision", False)), {"masks": found}
 
@@ -354,29 +283,21 @@ def write_masks(
     folder: str | Path,
     data: SegmentationData,
     probabilities: Mapping[str, np.ndarray],
-    picture: int = 0,
     threshold: float = 0.5,
 ) -> None:
     """Write `_predictions_SPLIT.npz` for each split: `probabilities` (N, H, W) in half precision, `masks` (N, H, W) of
-    0 and 1, and `origins` (N,), the source of each image as JSON. If `picture` > 0, also draw so many images of the
-    last split in `picture.png`.
+    0 and 1, and `origins` (N,), the source of each image as JSON.
 
     Args:
         data: from [`load_masks`].
         probabilities: of `eval` and perhaps `test`, from [`evaluate_masks`].
         threshold: of the masks.
-
-    Raises:
-        ValueError: a picture is asked for, but matplotlib is missing.
     """
     arrays: dict[str, dict[str, Any]] = {}
     for split, values in probabilities.items():
         masks = (values.astype(np.float64) >= threshold).astype(np.uint8)
         arrays[split] = {"probabilities": values.astype(np.float16), "masks": masks}
     write_arrays(folder, data, arrays)
-    if picture:
-        shown, last, _ = last_split(data, probabilities)
-        save_picture(Path(folder) / "picture.png", shown, {"prediction": probabilities[last]}, picture)
 
 
 def write_arrays(folder: str | Path, data: SegmentationData, arrays: Mapping[str, Mapping[str, Any]]) -> None:
@@ -386,18 +307,6 @@ def write_arrays(folder: str | Path, data: SegmentationData, arrays: Mapping[str
         loaded, count = SHOWN.get(split, split), len(next(iter(named.values())))
         origins = np.array([json.dumps(row_origin(data, loaded, row)) for row in range(count)])
         np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", **named, origins=origins)
-
-
-def save_picture(
-    path: str | Path, split: SegmentationSplit, predictions: Mapping[str, np.ndarray], count: int = 8
-) -> None:
-    """A column for each of the first `count` images of a split; rows: image, truth, and each prediction (N, H, W).
-
-    Raises:
-        ValueError: matplotlib is missing.
-    """
-    layers = {"image": split.images, "truth": split.masks == 1, **predictions}
-    draw_layers(path, {name: layer[:count] for name, layer in layers.items()})
 
 
 def hint_of_one_mask(mean_iou: float, constant: float, args: TrainingArguments) -> str | None:

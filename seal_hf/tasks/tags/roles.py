@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
@@ -25,8 +26,9 @@ class RoleDataArguments:
     dataset: str = field(metadata={"help": "Folder, file, name under data_dir or Hub id."})
     data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
     scheme: str = field(default="auto", metadata={"help": "Tags in this scheme: auto (as found), bio or bioes."})
-    max_train_rows: int | None = field(default=None, metadata={"help": "Train on only this many propositions."})
-    train_subset: str = field(default="random", metadata={"help": "Which propositions: first, or random (seeded)."})
+    max_train_rows: int | None = field(
+        default=None, metadata={"help": "Train on this many propositions, drawn by the seed."}
+    )
 
 
 @dataclass
@@ -84,7 +86,7 @@ PROGRAM = Program(
     task="tags",
     metric="accuracy",
     recipes={"encoder": "tagging_text"},
-    loader=load_srl,
+    loader=partial(load_srl, train_subset="random"),
     ranges=lambda arguments: FINE_TUNED,
     make_trainer=make_trainer,
     evaluate=evaluate,

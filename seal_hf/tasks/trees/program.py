@@ -25,9 +25,6 @@ class TreeDataArguments:
     )
     data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on this many trees only."})
-    train_subset: str = field(
-        default="first", metadata={"help": "Which trees max_train_rows keeps: first, or random (seeded)."}
-    )
 
 
 ARGUMENTS = (TreeDataArguments, TaggerArguments, RunArguments, SealTrainingArguments)

@@ -38,8 +38,7 @@ def data(tmp_path):
     return ["--dataset", str(tmp_path / "squares"), "--crop_size", "12", "--test_crop_size", "12"]
 
 
-def test_the_example_trains_writes_and_draws(tmp_path, data, capsys):
-    pytest.importorskip("matplotlib")
+def test_the_example_trains_and_writes(tmp_path, data, capsys):
     metrics = segmentation.main([*QUIET, str(tmp_path / "out"), *data, "--picture", "2", "--loss", "regression"])
     names = {path.name for path in (tmp_path / "out").iterdir()}
     expected = "train_results.json eval_results.json test_results.json all_results.json README.md picture.png"
