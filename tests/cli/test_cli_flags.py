@@ -219,9 +219,7 @@ def test_flags_of_the_trainer_that_other_flags_make_idle(words, message):
 @pytest.mark.parametrize(
     "words, message",
     [
-        ("--train_subset random", "`train_subset` is read only with max_train_rows, but max_train_rows is None"),
         ("--tag_score span_f1", "`tag_score` is read only with energy_loss margin or .*regression"),
-        ("--train_subset random --max_train_rows 3", None),
         ("--tag_score span_f1 --loss regression", None),
         ("--tag_score span_f1 --loss nce --cost_weight 1", None),
         ("--tag_score span_f1 --loss ce", None),

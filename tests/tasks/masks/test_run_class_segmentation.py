@@ -42,7 +42,7 @@ def data(tmp_path):
 def test_a_folder_is_trained_reported_and_predicted(tmp_path, data, capsys):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
-    flags = ["--crop_size", "12", "--class_weight", "balanced", "--picture", "2", "--loss", "regression"]
+    flags = ["--crop_size", "12", "--class_weight", "balanced", "--loss", "regression"]
     metrics = segmentation.main([*QUIET, str(out), *data, *flags])
     stored, gold = np.load(out / "_predictions_test.npz"), shapes(3).masks
     assert stored["masks"].dtype == np.uint8 and json.loads(str(stored["origins"][2]))["file"] == "2.png"
@@ -56,7 +56,6 @@ def test_a_folder_is_trained_reported_and_predicted(tmp_path, data, capsys):
     printed = capsys.readouterr().out
     assert re.search(rf"mean IoU over classes +\S+ +{expected['mean_iou']:.4f}", printed)
     assert re.search(rf"stripe +\S+ +{expected['iou_stripe']:.4f}", printed)
-    assert (out / "picture.png").is_file()
 
     nets = SealForSegmentation.from_pretrained(out)
     assert nets.config.id2label == dict(enumerate(NAMES)) and nets.config.inputs == {"ignore_index": 7}

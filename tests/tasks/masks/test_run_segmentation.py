@@ -39,9 +39,9 @@ def data(tmp_path):
 
 
 def test_the_example_trains_and_writes(tmp_path, data, capsys):
-    metrics = segmentation.main([*QUIET, str(tmp_path / "out"), *data, "--picture", "2", "--loss", "regression"])
+    metrics = segmentation.main([*QUIET, str(tmp_path / "out"), *data, "--loss", "regression"])
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    expected = "train_results.json eval_results.json test_results.json all_results.json README.md picture.png"
+    expected = "train_results.json eval_results.json test_results.json all_results.json README.md"
     expected += " _predictions_eval.npz _predictions_test.npz config.json model.safetensors preprocessor_config.json"
     assert set(expected.split()) <= names and (tmp_path / "out" / "_loss_net" / "model.safetensors").is_file()
     printed = capsys.readouterr().out
