@@ -1,5 +1,5 @@
 """The tutorials as notebooks for a hosted service, in examples/notebooks/. Their code is that of the pages, which
-tests/test_docs.py runs from the top; the same test keeps them alike.
+tests/test_docs.py keeps alike. It runs every notebook from the top, with a tiny model in place of its `ENCODER`.
 
 python docs/notebooks.py
 """
@@ -15,7 +15,10 @@ from typing import Any
 DOCS = Path(__file__).parent
 FOLDER = DOCS.parent / "examples" / "notebooks"
 INSTALL = '%pip install -q "seal_hf[plot,vision] @ git+https://github.com/OWNER/seal_hf"'
-ABOUT = "Run this cell first. `OWNER` is the account of the repository. A CPU is enough; a GPU is used if there is one."
+ABOUT = (
+    "Run this cell first. `OWNER` is the account of the repository. A CPU is enough; a GPU is used if there is one. "
+    "Where a cell sets `ENCODER`, it takes a Hub id or a folder with another model."
+)
 LEFT_OUT = re.compile(r"^\[As a notebook\].*\n+|<!-- output -->\n+```text\n.*?^```\n*|<!-- .*? -->\n*", re.M | re.S)
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!http)[^)]+\)")  # to another page, which is not there
 BLOCK = re.compile(r"(?:<!-- file: (\S+) -->\n+)?^```(\w+)\n(.*?)^```\n*", re.M | re.S)

@@ -1,8 +1,8 @@
 """The documentation: its code runs, its commands exist, its links lead somewhere, its pictures are described.
 
-Blocks of Python run in their order, each page in one namespace and in an empty folder, with two training steps. A
-block below `<!-- file: NAME -->` is that file; `mine.csv` is there too. What cannot run is below
-`<!-- not run: REASON -->`. The encoder that pages name is a tiny one here.
+Blocks of Python run in their order, each page in one namespace and in an empty folder, with two training steps. Those
+of the tutorials run as notebooks, each in a process. A block below `<!-- file: NAME -->` is that file; `mine.csv` is
+there too. What cannot run is below `<!-- not run: REASON -->`. The encoder that pages name is a tiny one here.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import io
 import json
 import re
 import shlex
+import subprocess
 import sys
 import warnings
 from dataclasses import fields
@@ -30,6 +31,7 @@ from seal_hf.data import digit_masks
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("[!_]*/*.md"))
 PAGES += ["docs/index.md", "README.md"]
+NOTEBOOKS = ROOT / "examples" / "notebooks"
 LONGEST = {"docs/how-to/": 600, "docs/": 900}  # words of a page; the first that fits
 ENCODERS = re.compile("sentence-transformers/all-MiniLM-L6-v2|distilbert-base-uncased")
 BLOCK = re.compile(r"(?:<!-- (file|not run): (.+?) -->\n+)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -86,7 +88,7 @@ def two_steps(monkeypatch):
             del registry[name]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if has_code(page)])
+@pytest.mark.parametrize("page", [page for page in PAGES if has_code(page) and "/tutorials/" not in page])
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, encoder, two_steps):
     monkeypatch.chdir(tmp_path)
     Path("mine.csv").write_text("text,labels\n" + 20 * "a red cat,warm|big\na grey dog,cold\n")
@@ -149,11 +151,19 @@ def test_links_lead_somewhere_and_pictures_are_described(page):
             assert anchor in anchors(file.relative_to(ROOT) if file.is_absolute() else file), target
 
 
-def test_the_notebooks_have_the_code_of_the_tutorials_which_runs(monkeypatch):
+@pytest.mark.long
+@pytest.mark.parametrize("notebook", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda file: file.stem)
+def test_a_notebook_runs_from_the_top(notebook, encoder, tmp_path):
+    script = ROOT / "tests" / "notebook_script.py"
+    run = subprocess.run([sys.executable, script, notebook, encoder], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_notebooks_have_the_code_of_the_tutorials(monkeypatch):
     """Cell by cell: an install cell, the files that a page shows, and its blocks of Python in their order."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     made = importlib.import_module("notebooks").notebooks()
-    assert {*made} == {*(ROOT / "examples" / "notebooks").glob("*")} and len(made) >= 4
+    assert {*made} == {*NOTEBOOKS.glob("*")} and len(made) >= 4
     for file, text in made.items():
         assert file.read_text(encoding="utf-8") == text, f"{file.name} is old: python docs/notebooks.py"
         cells = [c for c in json.loads(text)["cells"] if c["cell_type"] == "code"]
