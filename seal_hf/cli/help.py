@@ -30,7 +30,7 @@ GROUPS = {
     "task_loss": "Task loss: the task-net's own loss, and weights of labels",
     "output": "Output: options of tags, large label sets and masks",
     "implicit": "Implicit gradients of the loss-net",
-    "decisions": "Decisions of the saved task-net",
+    "decisions": "Decisions of the saved task-net, and its card",
     "trainer": "Trainer: the other flags of the Trainer of transformers",
 }
 DECLARED_BY = ("data", "model", "run", "energy")  # groups of a program's dataclasses, in their order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import Any
@@ -17,6 +18,7 @@ from ..loss_net.energy_weight import SCHEDULES
 from ..nets.adapters import LIBRARIES
 from ..nets.encoders import ENCODER_MODES
 from ..saving.export import ADAPTER_EXPORTS
+from ..utils.messages import brief
 from ..utils.options import check_value
 from .loss_weights import LossWeightArguments
 from .run_arguments import GuardedArguments
@@ -222,7 +224,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             without extra arguments.
         loss_net_max_grad_norm (`float`, default 10.0): gradient clipping of the loss-net; 0 = none.
 
-    Parameters that control the decisions that are saved with the task-net:
+    Parameters that control the decisions that are saved with the task-net, and its card:
         decoder (`str`, optional): for label sets `fixed` (0.5), `threshold`, `thresholds`, `expected_f1`,
             `calibrated_f1`, `seen`, `seen_f1`, for the target `jaccard` `calibrated_jaccard` or, with a hierarchy,
             `closed_f1`, `calibrated_closed_f1`; each may end in `+never_empty`, but only where it can decide for the
@@ -234,6 +236,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             chosen: `f1_example`, `jaccard`, `exact_match`, `f1_micro` or `f1_macro`.
         fold_decision (`bool`, default False): the model saved at the end holds the decision in its classifier's bias:
             any code that cuts at 0.5 then decides as validation chose. The choice is among thresholds only.
+        license (`str`, optional): of the model card.
 
     Parameters that control time and memory (of the task-net: the Trainer's `gradient_checkpointing`, `torch_compile`):
         loss_net_gradient_checkpointing (`bool`, default False): the loss-net's own encoder recomputes its layers in the
@@ -364,6 +367,9 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         default=False,
         metadata={"help": "Save the threshold in the classifier's bias, so that a cut at 0.5 applies it."},
     )
+    license: str | None = field(
+        default=None, metadata={"help": "License in the model card, as on the Hub: apache-2.0."}
+    )
 
     loss_net_gradient_checkpointing: bool = field(
         default=False, metadata={"help": "Recompute the layers of the loss-net's own encoder in the backward."}
@@ -386,6 +392,10 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             check_value(name, getattr(self, name), least=least, whole=name in whole)
         for loss in (*ENERGY_LOSSES.values(), *chain.from_iterable(task_losses().values())):
             loss.check_values(self)
+        if self.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.license):
+            raise ValueError(
+                f"`license` is {brief(self.license)}; it must be an id as on the Hub, such as apache-2.0, or other."
+            )
         check_coherence(self)
         check_weight(self)
         if self.loss_net_warmup_steps > 0 and self.loss_net_lr_scheduler_type == "constant":

@@ -49,8 +49,8 @@ def run_card(
         rows: split (`eval` is validation) -> number of rows, beside the trainer's data sets.
         missed_labels: from [`seal_hf.tasks.labels.report.missed_labels`].
         verdict: of the run; default: that on its training alone.
-        facts: further arguments of `Trainer.create_model_card`: `language`, `license`, `tags`, `dataset_tags`; others
-            are ignored, since the trainer knows them.
+        facts: further arguments of `Trainer.create_model_card`: `language`, `license` (default: that of the arguments),
+            `tags`, `dataset_tags`; others are ignored, since the trainer knows them.
     """
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
     dataset = dataset or facts.get("dataset_tags")
@@ -84,7 +84,8 @@ def run_card(
         hyperparameters=_settings(trainer),
         versions=versions(model),
         best_epoch=bool(args.load_best_model_at_end),
-        **{name: facts.get(name) for name in ("language", "license", "tags")},
+        license=facts.get("license") or args.license,
+        **{name: facts.get(name) for name in ("language", "tags")},
     )
 
 

@@ -28,7 +28,7 @@ OF_THE_TRAINER = (  # arguments of the Trainer that change what a run learns, or
     "greater_is_better"
 ).split()
 AFTERWARDS = (  # arguments of ours that change nothing of what is learned
-    "overwrite_output_dir resume_changed decoder target fold_decision adapter_export "
+    "overwrite_output_dir resume_changed decoder target fold_decision license adapter_export "
     "loss_net_gradient_checkpointing loss_net_torch_compile"
 ).split()
 FRESH = "fresh_head"  # key of a record: names of the task-net's parameters that did not come with its encoder

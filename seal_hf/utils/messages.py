@@ -36,7 +36,6 @@ OF_SECRETS = (
 # records of runs and comparisons that name them are read as before.
 RETIRED = {
     "language_model_weight": "In Python, energy_options={'language_model_weight': 0.5} of `for_data` sets it",
-    "license": "In Python, `trainer.push_to_hub(license=...)` writes it into the card",
     "picture": "The page report.html shows images and masks",
     "train_subset": "Give a smaller file, or draw the rows in Python, by load_tags(..., train_subset='random')",
     "train_word_embeddings": "In Python, for_data(..., train_word_embeddings=False) keeps word vectors as they are",

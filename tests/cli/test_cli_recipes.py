@@ -320,6 +320,7 @@ def test_what_the_programs_do_not_do_is_refused(kind, tmp_path):
         ("--optim_args zz=1", "`optim_args` has 'zz', which the optimizer 'adamw_torch.*' does not read"),
         ("--optim adafactor --optim_args lr_decay=1", "has 'lr_decay', which the optimizer 'adafactor' does not read"),
         ("--save_total_limit 0", "`save_total_limit` is 0; it must be a finite number, at least 1"),
+        ("--license x|y", "`license` is 'x.y'; it must be an id as on the Hub, such as apache-2.0"),
         ("--run_name=\udcff", "`run_name` is '.udcff', which is no UTF-8, so it cannot be recorded"),
         ("--torch_compile_mode zz", "`torch_compile_mode` is 'zz'; it must be one of default, "),
         ("--torch_compile_backend zz", "`torch_compile_backend` is 'zz'; it must be one of no, eager, "),

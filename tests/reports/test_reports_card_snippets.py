@@ -248,7 +248,7 @@ def test_the_card_of_a_trainer_has_what_it_knows(tmp_path):
     trainer = trainer_of(tmp_path / "run", **schedule)
     trainer.train()
     trainer.fit_decisions(decoder=None)
-    card = run_card(trainer, license="mit").replace("\\_", "_")
+    card = run_card(trainer).replace("\\_", "_")
     for row in (
         "rows | 12 train, 7 validation",  # the test split cannot be counted
         "warmup_steps | 2",

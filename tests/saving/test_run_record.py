@@ -66,7 +66,7 @@ def test_the_record_is_json_with_these_values_on_both_lines_of_transformers(tmp_
     record = json.loads(text)
     assert {name: record[name] for name in EXPECTED} == EXPECTED
     assert record["train_data"].startswith("96 rows, ") and record["train_data"] == record["eval_data"]
-    assert not {"output_dir", "report_to", "resume_changed"} & record.keys() and os.sep not in text
+    assert not {"output_dir", "report_to", "license", "resume_changed"} & record.keys() and os.sep not in text
     assert RECORD in json.loads((tmp_path / "checkpoint-4" / "complete.json").read_text())
 
 
