@@ -7,7 +7,7 @@ python examples/run_energy.py --energy_method nce --task_net_path task_net
 """
 
 from seal_hf.cli.programs import run_program
-from seal_hf.tasks.labels.energy_program import main
+from seal_hf.tasks.labels.program import energy_main as main
 
 if __name__ == "__main__":
     run_program(main)

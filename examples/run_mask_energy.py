@@ -7,7 +7,7 @@ python examples/run_segmentation.py --loss regression --loss_net_path runs/mask_
 """
 
 from seal_hf.cli.programs import run_program
-from seal_hf.tasks.masks.energy_program import main
+from seal_hf.tasks.masks.program import energy_main as main
 
 if __name__ == "__main__":
     run_program(main)

@@ -7,7 +7,7 @@ python examples/run_srl.py ... --loss ce --task_loss crf
 """
 
 from seal_hf.cli.programs import run_program
-from seal_hf.tasks.tags.roles import main
+from seal_hf.tasks.tags.program import role_main as main
 
 if __name__ == "__main__":
     run_program(main)

@@ -16,15 +16,15 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "export": ("seal_hf.cli.export:main", "write a saved model as an ONNX file"),
     "train mlc": ("seal_hf.tasks.labels.program:main", "label sets, with a loss-net or without"),
     "train tagging": ("seal_hf.tasks.tags.program:main", "tags: parts of speech, entities, citation fields"),
-    "train srl": ("seal_hf.tasks.tags.roles:main", "semantic roles of a given predicate"),
+    "train srl": ("seal_hf.tasks.tags.program:role_main", "semantic roles of a given predicate"),
     "train parsing": ("seal_hf.tasks.trees.program:main", "constituency trees, by one tag per word"),
     "train segmentation": ("seal_hf.tasks.masks.program:main", "masks of images"),
     "train rewards": (
         "seal_hf.tasks.rewards.program:main",
         "any of these, from few labelled rows and rules for the others",
     ),
-    "train energy": ("seal_hf.tasks.labels.energy_program:main", "an energy network of label sets on its own"),
-    "train mask-energy": ("seal_hf.tasks.masks.energy_program:main", "an energy network of masks on its own"),
+    "train energy": ("seal_hf.tasks.labels.program:energy_main", "an energy network of label sets on its own"),
+    "train mask-energy": ("seal_hf.tasks.masks.program:energy_main", "an energy network of masks on its own"),
     "decide fit": (
         "seal_hf.tasks.labels.decide:fit",
         "fit decisions on probabilities of any model, and gold labels",
@@ -32,7 +32,7 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "decide apply": ("seal_hf.tasks.labels.decide:apply", "decide on new probabilities, and say which rows to review"),
     "decide report": ("seal_hf.tasks.labels.decide:report", "figures of decisions on labelled rows, and a page"),
     "rules": (
-        "seal_hf.tasks.rewards.check:main",
+        "seal_hf.tasks.rewards.program:check_main",
         "rules check FILE: what each rule does on data, before training",
     ),
     "report": ("seal_hf.cli.report:main", "a page on a run: figures, curves, errors"),
@@ -100,7 +100,13 @@ def modules_of_flags(name: str, kind: str | None = None) -> list[str]:
     if kind == REWARDS:
         return [*modules_of_flags(name), *modules_of_flags(REWARDED)]
     names = [name] if kind is None else [name, f"train {kind}"]
-    return [COMMANDS[each][0].split(":")[0] for each in names]
+    return [flags_of(COMMANDS[each][0]) for each in names]
+
+
+def flags_of(program: str) -> str:
+    """MODULE:energy_main -> MODULE:ENERGY_ARGUMENTS, the tuple of its flags; that of MODULE:main is the usual one."""
+    module, _, function = program.partition(":")
+    return f"{module}:{function.removesuffix('main').upper()}ARGUMENTS" if function.endswith("_main") else module
 
 
 def help_of(group: str) -> str:

@@ -29,13 +29,12 @@ from .extensions.implicit.task_function import select_parameters
 from .loss_net.learner import Learner
 from .loss_net.loss_net import LossNet, LossNetConfig
 from .nets.cnn import CNNConfig, CNNForImageClassification, cnn_image_processor
-from .nets.encoders import MLPConfig
+from .nets.encoders import MLPConfig, MLPForMultiLabel
 from .nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from .nets.text_pooling import PooledConfig, PooledForSequenceClassification
 from .nets.text_windows import WindowedConfig, WindowedForSequenceClassification
 from .saving.model import SealModel
 from .tasks.labels.energies import MultiLabelEnergy
-from .tasks.labels.mlp import MLPForMultiLabel
 from .tasks.labels.model import SealForMultiLabel
 from .tasks.labels.space import MultiLabelSpace
 from .tasks.labels.task_losses import TASK_LOSSES, TaskLoss
@@ -43,12 +42,10 @@ from .tasks.masks.energies import ClassGridEnergy, GridEnergy
 from .tasks.masks.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
 from .tasks.masks.model import SealForSegmentation
 from .tasks.masks.space import BinaryMaskSpace, MaskSpace
-from .tasks.rewards.functions import LabelFunctionReward, MaskFunctionReward, TagFunctionReward
 from .tasks.rewards.label_rules import LabelRuleReward
 from .tasks.rewards.mask_rules import MaskRuleReward
-from .tasks.rewards.reward import Reward
-from .tasks.rewards.rule import Rule
-from .tasks.rewards.rules import read_rules
+from .tasks.rewards.reward import LabelFunctionReward, MaskFunctionReward, Reward, TagFunctionReward
+from .tasks.rewards.rules import Rule, read_rules
 from .tasks.rewards.semi_supervised import reward_rows
 from .tasks.rewards.space import RewardBinaryMaskSpace, RewardLabelSpace, RewardMaskSpace, RewardTagSpace
 from .tasks.rewards.tag_rules import TagRuleReward

@@ -459,3 +459,23 @@ def _unknown_label(value: Any, known: Sequence[str], label_format: str, place: s
         return f"{place}: label {value!r} is not an id in the range 0..{len(known) - 1} of {len(known)} labels."
     hint = did_you_mean(str(value), known)
     return f"{place}: label {value!r} is not one of the {len(known)} known labels.{hint}"
+
+
+DIGITS = 6  # decimals of probabilities, energies and expected losses
+
+
+def label_cells(decided: np.ndarray, labels: Sequence[str], suffix: str) -> list[Any]:
+    """The decided labels of each row, in a file with this suffix: a text in csv and tsv, else a list."""
+    chosen = [[labels[i] for i in np.flatnonzero(row).tolist()] for row in decided]
+    return [*map(cell_writer(labels), chosen)] if suffix in (".csv", ".tsv") else chosen
+
+
+def probability_cells(
+    probabilities: np.ndarray, decided: np.ndarray, labels: Sequence[str], of_all: bool = False
+) -> list[dict[str, float]]:
+    """Label -> probability of each row: of the decided labels and the likeliest one, or of all."""
+    shown = decided.copy()
+    shown[np.arange(len(shown)), probabilities.argmax(1)] = True
+    shown |= of_all
+    places = [np.flatnonzero(row).tolist() for row in shown]
+    return [{labels[i]: float(p[i]) for i in row} for p, row in zip(probabilities, places, strict=True)]

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 from transformers.utils import ModelOutput
 
-from .heads import FIRST, MEAN
+from .heads import FIRST, MEAN, label_loss
 
 ENCODER_MODES = ("separate", "shared")  # a loss-net may also have an adapter: `adapters.LIBRARIES`
 
@@ -128,6 +128,29 @@ class MLPEncoder(MLPPreTrainedModel):
         return BaseModelOutput(last_hidden_state=hidden, hidden_states=tuple(states) if output_hidden_states else None)
 
 
+class MLPForMultiLabel(MLPPreTrainedModel):
+    """The MLP task-net F(x) = G T_F(x): an MLP and a label table, with a bias only if `config.label_bias` (SEAL §4; the
+    authors' feedforward task-net)."""
+
+    def __init__(self, config: MLPConfig):
+        super().__init__(config)
+        self.encoder = MLPEncoder(config)
+        assert config.num_labels is not None
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels, bias=config.label_bias)
+        self.classifier.is_label_table = True  # type: ignore[assignment]  # a mark, not a tensor
+        self.post_init()
+
+    def forward(
+        self, features: Tensor, labels: Tensor | None = None, output_hidden_states: bool | None = None, **kwargs: Any
+    ) -> SequenceClassifierOutput:
+        """features (B, input_size) -> logits (B, L). With `labels` (B, L), also the loss: cross-entropy summed over
+        labels."""
+        outputs = self.encoder(features, output_hidden_states=output_hidden_states)
+        logits = self.classifier(outputs.last_hidden_state)
+        loss = label_loss(logits, labels) if labels is not None else None
+        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)
+
+
 def pool(hidden: Tensor, attention_mask: Tensor | None = None, pooled: Tensor | None = None) -> Tensor:
     """One vector per input: (B, H) stays; (B, T, H) -> masked mean over the T tokens, (B, H); feature maps
     (B, H, h, w) -> the encoder's own `pooled` output, or else the mean over the image, (B, H)."""
@@ -238,3 +261,4 @@ def without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:
 
 AutoConfig.register(MLPConfig.model_type, MLPConfig)
 AutoModel.register(MLPConfig, MLPEncoder)
+AutoModelForSequenceClassification.register(MLPConfig, MLPForMultiLabel)

@@ -53,9 +53,9 @@ class LabelTask(Task):
     model = _part("labels.model", "SealForMultiLabel")
     outputs = _parts("labels.files", multi_label="LabelOutput")
     sections = _parts("labels.page", labels="label_sections")
-    cards = _part("labels.card", "CARDS")
-    card_of = _part("labels.card", "card_of")
-    reads_in_words = _part("labels.card", "reads_in_words")
+    cards = _part("labels.report", "CARDS")
+    card_of = _part("labels.report", "card_of")
+    reads_in_words = _part("labels.report", "reads_in_words")
     views = _parts("labels.demo", multi_label="LabelView")
     analyses = _part("labels.analysis", "ANALYSES")
     compared = _part("labels.compare", "KINDS")
@@ -100,7 +100,7 @@ class TagTask(Task):
     model = _part("tags.model", "SealForTokenClassification")
     outputs = _parts("tags.files", tag_sequence="TagOutput")
     sections = _parts("tags.page", tags="tag_sections")
-    cards = _part("tags.card", "CARDS")
+    cards = _part("tags.report", "CARDS")
     views = _parts("tags.demo", tag_sequence="TagView")
     analyses = _part("tags.analysis", "ANALYSES")
     compared = _part("tags.compare", "KINDS")
@@ -123,7 +123,7 @@ class TagTask(Task):
         return len(space.decoders) > 1 and not args.constrained_decoding
 
     def card_of(self, model: Any, space: OutputSpace, library: str | None) -> str:
-        from .tags.card import card_of
+        from .tags.report import card_of
 
         return f"{'trees_' * self.trees}{card_of(model, library)}"
 
@@ -134,8 +134,8 @@ class TreeTask(TagTask):
     name = outputs_name = "trees"
     program = "seal-hf train parsing"
     outputs = _parts("trees.files", tag_sequence="TreeOutput")
-    sections = _parts("trees.page", trees="tree_sections")
-    cards = _part("trees.card", "CARDS")
+    sections = _parts("trees.report", trees="tree_sections")
+    cards = _part("trees.report", "CARDS")
     analyses: Mapping[str, Any] = {}
     compared = _part("trees.compare", "KINDS")
     trees = True
@@ -150,18 +150,18 @@ class MaskTask(Task):
     arguments = frozenset(("class_weight", "pixel_loss", "sample_coherence"))
     spaces = _parts("masks.space", binary_mask="BinaryMaskSpace", masks="MaskSpace")
     energies = _parts("masks.energies", grid="GridEnergy", class_grid="ClassGridEnergy")
-    task_losses = _part("masks.pixels", "MASK_TASK_LOSSES")
-    choices = _parts("masks.pixels", pixel_loss="PIXEL_LOSSES", sample_coherence="COHERENCE")
-    switches = _parts("masks.pixels", sample_coherence="COHERENCE")
+    task_losses = _part("masks.task_losses", "MASK_TASK_LOSSES")
+    choices = _parts("masks.space", pixel_loss="PIXEL_LOSSES", sample_coherence="COHERENCE")
+    switches = _parts("masks.space", sample_coherence="COHERENCE")
     decisions = _parts("masks.decisions", binary_mask="MaskDecisions", masks="ClassMaskDecisions")
     fit_decisions = _part("masks.decisions", "fit_decisions")
     model = _part("masks.model", "SealForSegmentation")
     check_net = _part("masks.model", "check_logit_map")
     outputs = _parts("masks.files", binary_mask="BinaryMaskOutput", masks="ClassMaskOutput")
     sections = _parts("masks.page", masks="mask_sections", class_masks="class_mask_sections")
-    cards = _part("masks.card", "CARDS")
-    card_of = _part("masks.card", "card_of")
-    label_columns = _part("masks.card", "label_columns")
+    cards = _part("masks.report", "CARDS")
+    card_of = _part("masks.report", "card_of")
+    label_columns = _part("masks.report", "label_columns")
     views = _parts("masks.demo", binary_mask="MaskView", masks="ClassMaskView")
     compared = _part("masks.compare", "KINDS")
 

@@ -28,7 +28,7 @@ from .run_arguments import GuardedArguments
 class MaskArguments:
     """The arguments that only masks read.
 
-    Parameters that control masks (tasks/masks/pixels.py):
+    Parameters that control masks (tasks/masks/space.py):
         pixel_loss (`str`, default `"sum"`): cross-entropy over pixels: `sum`, as over labels, or `mean`. Choose λ1 anew
             when you change it.
         soft_iou_weight (`float`, default 1.0): weight of 1 - soft IoU in the task loss `soft_iou`.

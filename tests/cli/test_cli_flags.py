@@ -22,7 +22,7 @@ from seal_hf.lab.analysis.__main__ import main as analyse
 from seal_hf.lab.compare import program as compare
 from seal_hf.lab.demo.program import demo_flags
 from seal_hf.tasks.labels import program as mlc
-from seal_hf.tasks.rewards import check as rules
+from seal_hf.tasks.rewards.program import check_main
 from seal_hf.tasks.tags import program as tagging
 
 
@@ -287,7 +287,7 @@ def test_values_of_the_flags_of_a_saved_model(flags, words, message):
         (compare_flags, ["--output_dir", __file__]),
         (compare_flags, ["--budget", HUGE]),
         (compare_flags, ["--recipes", "a\0b"]),
-        (rules.main, ["check", "a\0b"]),
+        (check_main, ["check", "a\0b"]),
         (analyse, ["hessian", ""]),
         (analyse, ["hessian", "x", "--output_dir", __file__]),
         (analyse, ["tags", "x", "--max_rows", "0"]),

@@ -13,16 +13,16 @@ from seal_hf.cli.programs import UsageError
 from seal_hf.cli.recipes import recipe_parser
 from seal_hf.lab.compare import program as compare
 from seal_hf.lab.demo.program import demo_flags
-from seal_hf.tasks.labels import energy_program as energy
 from seal_hf.tasks.labels import program as mlc
-from seal_hf.tasks.masks import energy_program as mask_energy
+from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
 from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.masks.program import ENERGY_PROGRAM as mask_energy
 from seal_hf.tasks.rewards import program as rewards
 from seal_hf.tasks.tags import program as tagging
-from seal_hf.tasks.tags import roles as srl
+from seal_hf.tasks.tags.program import ROLE_PROGRAM as srl
 from seal_hf.tasks.trees import program as parsing
 
-PROGRAMS = [mlc, tagging, srl, parsing, segmentation, rewards, energy, mask_energy]
+PROGRAMS = [*(each.PROGRAM for each in (mlc, tagging, parsing, segmentation, rewards)), srl, energy, mask_energy]
 OF_THE_TRAINER = {field.name for field in fields(TrainingArguments) if field.init}
 
 
@@ -47,9 +47,9 @@ def values(text):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_each_flag_is_in_one_group(program):
-    groups = program.PROGRAM.help([]).groups()
+    groups = program.help([]).groups()
     grouped = [field.name for group in groups.values() for field in group]
-    ours = {name for kind in program.ARGUMENTS for name in declared_by_us(kind)}
+    ours = {name for kind in program.arguments for name in declared_by_us(kind)}
     assert groups.keys() == GROUPS.keys() and len(grouped) == len(set(grouped))
     assert ours | OF_THE_TRAINER == set(grouped) and not ours & {field.name for field in groups["trainer"]}
 
@@ -57,9 +57,9 @@ def test_each_flag_is_in_one_group(program):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_help_has_a_dozen_flags_in_sentences_and_the_groups(program, help_of):
     text = help_of(program)
-    found, there = values(text), program.PROGRAM.help([])
-    names = {name for name in MAIN if name in {f.name for kind in program.ARGUMENTS for f in fields(kind)}}
-    names -= {*there.unread, *(() if program is rewards else ["num_labelled"])}
+    found, there = values(text), program.help([])
+    names = {name for name in MAIN if name in {f.name for kind in program.arguments for f in fields(kind)}}
+    names -= {*there.unread, *(() if program is rewards.PROGRAM else ["num_labelled"])}
     said = " ".join(text.split())
     assert 10 <= len(found) <= 15 and len(text.splitlines()) <= 55 and max(map(len, text.splitlines())) <= 100
     assert found.keys() == {"loss" if name == "energy_loss" else name for name in names}
@@ -121,12 +121,12 @@ def test_a_comparison_shows_its_own_flags_and_those_of_training(capsys):
     assert {"losses", "adam_beta1", "tag_score"} <= set(re.findall(r"^  --(\w+)", shown("tagging", "--help_all"), re.M))
 
 
-@pytest.mark.parametrize("program", [mlc, energy])
+@pytest.mark.parametrize("program", [mlc.PROGRAM, energy])
 def test_the_long_help_has_every_flag_of_the_parser_but_those_of_other_kinds_of_output(program, help_of):
     named = values(help_of(program, flag="--help_all")).keys()
-    unread = program.PROGRAM.help([]).unread
-    of_fields = {field.name for kind in program.ARGUMENTS for field in fields(kind) if field.init} - unread
-    parsed = {action.dest for action in recipe_parser(program.ARGUMENTS)._actions} - {"help", "help_all", "recipe"}
+    unread = program.help([]).unread
+    of_fields = {field.name for kind in program.arguments for field in fields(kind) if field.init} - unread
+    parsed = {action.dest for action in recipe_parser(program.arguments)._actions} - {"help", "help_all", "recipe"}
     assert len(named) == len(of_fields) and of_fields == parsed - unread
 
 

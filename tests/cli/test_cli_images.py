@@ -14,9 +14,9 @@ from tiny_images import COLOURS, saved_encoder, squares, write_csv, write_files,
 from seal_hf import SealForMultiLabel
 from seal_hf.cli import evaluate, predict
 from seal_hf.data import DataError
-from seal_hf.tasks.labels import energy_program as energy
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.labels.metrics import set_metrics
+from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
 
 pytest.importorskip("PIL", reason="images need pillow")
 QUICK = "--max_steps 8 --report_to none --report false --use_cpu true --disable_tqdm true".split()

@@ -3,7 +3,7 @@
 import pytest
 
 from seal_hf.data import load_multilabel
-from seal_hf.tasks.rewards.check import main
+from seal_hf.tasks.rewards.program import check_main as main
 
 RULES = """rules:
 - {keywords: [happy], for: joy}

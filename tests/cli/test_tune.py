@@ -14,13 +14,13 @@ from transformers import AutoModel
 from seal_hf import SealTrainer, SealTrainingArguments
 from seal_hf.cli.tuning.ranges import FINE_TUNED
 from seal_hf.cli.tuning.tune import Tuning, energy_weights
-from seal_hf.tasks.labels import energy_program as energy
 from seal_hf.tasks.labels import program as mlc
-from seal_hf.tasks.masks import energy_program as mask_energy
+from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
 from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.masks.program import ENERGY_PROGRAM as mask_energy
 from seal_hf.tasks.rewards import program as rewards
 from seal_hf.tasks.tags import program as tagging
-from seal_hf.tasks.tags import roles as srl
+from seal_hf.tasks.tags.program import ROLE_PROGRAM as srl
 
 pytest.importorskip("optuna")
 

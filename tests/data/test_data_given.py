@@ -12,11 +12,11 @@ from transformers import AutoModel
 
 from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassification
 from seal_hf.data import DataError, kind_of, load_masks, load_multilabel, load_srl, load_tags
-from seal_hf.tasks.labels import energy_program as energy
 from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
 from seal_hf.tasks.masks import program as segmentation
 from seal_hf.tasks.tags import program as tagging
-from seal_hf.tasks.tags import roles as srl
+from seal_hf.tasks.tags.program import ROLE_PROGRAM as srl
 
 SPLITS = ("train", "validation", "test")
 FORMS = ("dataset", "frame", "mapping", "saved", "parquet", "shards")
@@ -49,7 +49,7 @@ def forms(table: Dataset, folder, form: str, split: bool):
 
 def by_program(program, given, *flags: str):
     """What a program loads from a path."""
-    return program.PROGRAM.load(program.PROGRAM.parse(["--dataset", str(given), "--output_dir", "runs", *flags]))
+    return program.load(program.parse(["--dataset", str(given), "--output_dir", "runs", *flags]))
 
 
 def check_same(found, expected):
@@ -120,7 +120,7 @@ def test_label_sets_equal_those_of_a_csv(tmp_path, form, split, kind):
     )  # fmt: skip
     if hasattr(given, "is_dir"):
         flags = ("--model_name_or_path", "none", "--data_seed", "3")
-        check_same(by_program(mlc, given, *flags), expected)
+        check_same(by_program(mlc.PROGRAM, given, *flags), expected)
 
 
 def test_a_class_is_a_set_of_one_label_and_minus_one_is_unknown():
@@ -230,7 +230,7 @@ def test_features_equal_those_of_an_arff_file(tmp_path, form, split):
             assert getattr(found, part)[:] == whole[found.origins[part].rows]
         assert sorted(np.concatenate([found.origins[part].rows for part in SPLITS])) == list(range(40))
     if hasattr(given, "is_dir"):
-        loaded = by_program(mlc, given, "--data_seed", "3")  # which names no encoder
+        loaded = by_program(mlc.PROGRAM, given, "--data_seed", "3")  # which names no encoder
         check_same(loaded, found)
         assert kind_of(str(given)) == "features"
         assert all(np.array_equal(*pair) for pair in zip(loaded.scaling, found.scaling, strict=True))
@@ -279,11 +279,11 @@ def test_a_table_with_texts_and_features_is_read_as_texts_and_says_so(tmp_path):
 
 
 def test_a_program_refuses_features_of_the_hub(tmp_path):
-    for program in (mlc, energy):
+    for program in (mlc.PROGRAM, energy):
         flags = ["--dataset", "owner/name", "--output_dir", str(tmp_path), "--energy_method", "nce"]
-        arguments = program.PROGRAM.parse(flags if program is energy else flags[:4])
+        arguments = program.parse(flags if program is energy else flags[:4])
         with pytest.raises(ValueError, match="'data' holds features, which programs read from files only. Save it"):
-            program.PROGRAM.make_trainer(load_multilabel(Dataset.from_dict(FEATURES)), arguments)
+            program.make_trainer(load_multilabel(Dataset.from_dict(FEATURES)), arguments)
 
 
 def changed(row, value):
@@ -347,7 +347,7 @@ def test_tags_equal_those_of_columns(tmp_path, form, split):
     check_same(found, expected)
     assert ("words: column 'tokens'; tags: column 'ner_tags'." in found.notes) == ("tokens" in table.column_names)
     if hasattr(given, "is_dir"):
-        check_same(by_program(tagging, given, "--data_seed", "3"), expected)
+        check_same(by_program(tagging.PROGRAM, given, "--data_seed", "3"), expected)
 
 
 @pytest.mark.parametrize(("form", "split"), ONE)
@@ -401,7 +401,7 @@ def test_masks_equal_those_of_an_image_folder(tmp_path, form, split):
     check_same(found, expected)
     assert ("images: column 'pixel_values'; masks: column 'labels'." in found.notes) == lists
     if hasattr(given, "is_dir"):
-        check_same(by_program(segmentation, given, "--data_seed", "3"), expected)
+        check_same(by_program(segmentation.PROGRAM, given, "--data_seed", "3"), expected)
 
 
 # --- all -------------------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from seal_hf.cli.recipes import packaged_recipe, read_recipe
 from seal_hf.core.space import REWARD_CODES, UNLABELLED_SET
 from seal_hf.data import digit_masks, toy_tags
 from seal_hf.energy_losses import NCE, Regression
-from seal_hf.tasks.rewards.compare import MARKS, REWARDED, _confident, by_rules, decided_by_rules, label
+from seal_hf.tasks.rewards.compare import MARKS, REWARDED, _confident, by_rules, decided_by_rules, label, most_rewarded
 from seal_hf.tasks.rewards.mask_rules import MaskRuleReward
-from seal_hf.tasks.rewards.reward import NoReward, most_rewarded
+from seal_hf.tasks.rewards.reward import NoReward
 from seal_hf.tasks.rewards.space import RewardLabelSpace
 from seal_hf.tasks.rewards.tag_rules import TagRuleReward
 
@@ -159,7 +159,7 @@ def all_sets(size):
 
 def test_the_votes_are_those_of_the_values_that_are_returned(monkeypatch):
     """Also where the ascent is cut: from one label, the reward of exactly two labels is raised by one more."""
-    monkeypatch.setattr("seal_hf.tasks.rewards.reward.MOST_SWEEPS", 1)
+    monkeypatch.setattr("seal_hf.tasks.rewards.compare.MOST_SWEEPS", 1)
     reward = lambda codes, y, mask: 1 - (y.sum(-1) - 2).abs() / 4  # noqa: E731
     mask = torch.ones(1, 4, dtype=torch.bool)
     found, voted = most_rewarded(reward, torch.zeros(1, 1), mask, torch.tensor([1, 0, 0, 0]), 2, is_set=True)

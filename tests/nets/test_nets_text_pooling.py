@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from seal_hf import PooledForSequenceClassification, SealForMultiLabel, SealTrainer, tokenize
 from seal_hf.cli.predict import main as predict
 from seal_hf.nets.text_pooling import classifier_reads
-from seal_hf.tasks.labels.nets import declared_pooling
+from seal_hf.tasks.labels.model import declared_pooling
 from seal_hf.tasks.labels.program import main as train
 
 KINDS = ["bert", "roberta", "distilbert", "deberta", "qwen2"]

@@ -20,13 +20,13 @@ from seal_hf import (
 )
 from seal_hf.cli.recipes import DEFAULT_RECIPES
 from seal_hf.loss_net.energy_weight import BLIND_SHARE, LARGEST_SHARE, LARGEST_STEP
-from seal_hf.tasks.labels import energy_program as energy
 from seal_hf.tasks.labels import program as mlc
-from seal_hf.tasks.masks import energy_program as mask_energy
+from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
 from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.masks.program import ENERGY_PROGRAM as mask_energy
 from seal_hf.tasks.rewards import program as rewards
 from seal_hf.tasks.tags import program as tagging
-from seal_hf.tasks.tags import roles as srl
+from seal_hf.tasks.tags.program import ROLE_PROGRAM as srl
 from seal_hf.tasks.trees import program as parsing
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ PROGRAMS = {  # packaged recipe -> the programs that take it
 def fields(program):
     """The fields of a program's flags, by name and alias."""
     found = {}
-    for kind in program.PROGRAM.arguments:
+    for kind in getattr(program, "PROGRAM", program).arguments:
         for field in dataclasses.fields(kind):
             found[field.name] = field
             for alias in field.metadata.get("aliases", ()):

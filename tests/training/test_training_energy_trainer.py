@@ -26,7 +26,7 @@ from seal_hf import (
     tokenize,
 )
 from seal_hf.metrics import multilabel_compute_metrics
-from seal_hf.tasks.labels import energy_program as energy
+from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
 from seal_hf.tasks.labels.report import evaluate_multilabel
 
 L = 3
@@ -350,7 +350,7 @@ def test_a_second_run_draws_as_the_first_and_forgets_the_threshold(tmp_path, mon
 
 PUSHED = """
 from seal_hf import load_energy_network
-from seal_hf.tasks.labels import energy_program as energy
+from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
 quiet = "--use_cpu --max_train_rows 64 --num_train_epochs 1 --report_to none --report false --disable_tqdm true".split()
 quiet += ["--inference_steps_eval", "2", "--hidden_size", "16", "--output_dir", "out"]
 energy.main([*quiet, "--push_to_hub", "true", "--hub_model_id", "user/energy"])

@@ -36,7 +36,6 @@ from ...lab.compare.kinds import (
     Scored,
 )
 from ...lab.compare.statistics import Rows
-from . import energy_program as energy
 from . import program as mlc
 from .decisions.decoders import constant_probabilities
 from .decisions.fit import seen_sets
@@ -307,7 +306,7 @@ LABEL_SETS = LabelSetKind(
     word="mlc",
     programs={
         TASK_NET: mlc.PROGRAM,
-        ENERGY_NETWORK: energy.PROGRAM,
+        ENERGY_NETWORK: mlc.ENERGY_PROGRAM,
         LINEAR: mlc.PROGRAM,  # for its net and rows
     },
     methods=METHODS,

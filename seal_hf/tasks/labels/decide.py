@@ -89,10 +89,10 @@ def apply(argv: Sequence[str] | None = None) -> None:
     import numpy as np
     import pyarrow as pa
 
+    from ...data.label_cells import DIGITS, label_cells, probability_cells
     from ...data.writers import table_writer
     from ...utils.faults import writing
     from .decisions.review import rows_to_review
-    from .label_figures import DIGITS, label_cells, probability_cells
 
     decisions = _decisions(options)
     if options.review is not None:
@@ -138,7 +138,7 @@ def report(argv: Sequence[str] | None = None) -> None:
 
         if not has_matplotlib():
             raise ValueError("the page needs matplotlib: pip install 'seal_hf[plot]'.")
-    from .label_figures import label_figures
+    from .page import label_figures
 
     decisions = _decisions(options)
     scores, gold = _scores_and_gold(flags, options, decisions)
@@ -149,7 +149,7 @@ def report(argv: Sequence[str] | None = None) -> None:
         from ...utils.files import whole_file
 
         if output.suffix.lower() == ".html":
-            from .decided_page import decided_page
+            from .page import decided_page
 
             text = decided_page(decisions, scores.values, gold, scores.labels, results, scores.ids)
         else:

@@ -24,7 +24,7 @@ from ...data.chunks import Chunk
 from ...data.column_choice import LABELS, need_column, usual_labels
 from ...data.common import WRITE_ZERO, DataError
 from ...data.image_rows import ImageFiles, ImageTable, image_column_of, image_files
-from ...data.label_cells import MULTI_HOT, gold_labels, in_order
+from ...data.label_cells import DIGITS, MULTI_HOT, gold_labels, in_order, label_cells, probability_cells
 from ...data.label_rows import TextReader, text_column_of
 from ...data.row_tables import Table
 from ...data.table_sources import open_table
@@ -32,9 +32,9 @@ from ...data.writers import Writer, schema_of, table_writer
 from ...saving.kinds import holds_image_classifier
 from ...utils.messages import PRINTED_LABELS, check_owner, few
 from .decisions.label_decisions import LabelDecisions
-from .label_figures import DIGITS, label_cells, label_figures, probability_cells
 from .metrics import row_blocks
 from .model import SealForMultiLabel
+from .page import label_figures
 
 Reader = TextReader | ArffReader | ImageFiles
 IMAGES_PER_CHUNK = 256

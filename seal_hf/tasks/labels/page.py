@@ -17,14 +17,84 @@ import numpy as np
 from markupsafe import Markup, escape
 from scipy.special import logit
 
-from ...core.decisions import FIXED, THRESHOLD
+from ...core.decisions import FIXED, THRESHOLD, as_threshold
 from ...data.common import PAIR
-from ...reports.page.page import MAX_ROWS, SHOWN, Number, Plot, Section, Table
+from ...reports.page.page import MAX_ROWS, SHOWN, Number, Page, Plot, Section, Table, render
 from ...reports.page.plots import lines, points
 from ...utils.files import json_object
+from ...utils.messages import PRINTED_LABELS, results_table
 from .decisions.decoders import rescaled
-from .decisions.label_decisions import LabelDecisions
-from .metrics import DEFAULT_GRID, NUM_BINS, Reliability, label_report, pair_counts, reliability
+from .decisions.guarantees import COVERED, GUARANTEES, MISSED, OF_LABELS, PRECISION
+from .decisions.label_decisions import DecidedCounts, LabelDecisions
+from .decisions.review import entropies, review_curve
+from .decisions.targets import COST, F1_EXAMPLE, target_scores
+from .metrics import (
+    DEFAULT_GRID,
+    F1_HIERARCHICAL,
+    NUM_BINS,
+    Reliability,
+    label_report,
+    pair_counts,
+    ranking_metrics,
+    reliability,
+    threshold_curve,
+    with_known_labels,
+)
+
+OF_DECODERS = ("f1_example", "f1_micro", "f1_macro", "jaccard", "exact_match", "hamming_loss")  # for every decoder
+
+
+def label_figures(
+    probabilities: np.ndarray,
+    gold: np.ndarray,
+    labels: Sequence[str],
+    decisions: LabelDecisions,
+    decoder: str | None,
+    origin: str,
+) -> tuple[dict[str, Any], list[str]]:
+    """Figures under one decoder, under every available one, and by label.
+
+    Args:
+        probabilities: (N, L) in [0, 1], float32 or float64: only blocks of rows are copied.
+        gold: (N, L) of 0 and 1, or -1 for unknown; int8.
+        labels: L names.
+        decoder: default: the stored one.
+        origin: of the decisions, in words.
+
+    Returns:
+        The figures as JSON, and tables for the terminal; the last one is of labels, if there are at most 40.
+
+    Raises:
+        ValueError: an unknown decoder.
+    """
+    chosen = decisions.decoder if decoder is None else decoder
+    if as_threshold(chosen) is None:
+        chosen = decisions.named(chosen)
+    names = dict.fromkeys([*decisions.names, chosen])  # a given threshold is not among the names
+    counts = DecidedCounts.of(decisions, names, probabilities, gold)
+    by_decoder = {name: counts.figures(name) for name in names}
+    figures = {**counts.sets[chosen].figures(), **ranking_metrics(probabilities, gold), **by_decoder[chosen]}
+    by_label = counts.sets[chosen].report(labels)
+    results = {
+        "rows": len(gold),
+        "decoder": chosen,
+        "decisions": {"origin": origin, **decisions.as_json()},
+        "figures": figures,
+        "decoders": by_decoder,
+        "labels": by_label,
+    }
+    shown = OF_DECODERS if decisions.hierarchy is None else (*OF_DECODERS, F1_HIERARCHICAL)
+    rows = [
+        {"decoder": f"{name} *" if name == chosen else name, **{key: found[key] for key in shown}}
+        for name, found in by_decoder.items()
+    ]
+    tables = [f"{len(gold)} rows, decoder {chosen} (*), {origin}"]
+    tables.append(results_table([{"figure": name, "value": value} for name, value in figures.items()]))
+    tables.append(results_table(rows))
+    if len(labels) <= PRINTED_LABELS:
+        tables.append(results_table([{"label": name, **of_label} for name, of_label in by_label.items()]))
+    return results, tables
+
 
 # The section on errors of label sets: the wrong rows about which the net was most confident, with their energies.
 
@@ -409,3 +479,125 @@ def _pairs_plot(pairs: Mapping[str, Any], split: str) -> Plot:
     drawn = points(x, y, "rows, gold", "rows, decided", counts=True, names=names)
     rows = [{"gold": gold, "decided": decided} for gold, decided in pairs["points"]]
     return Plot(drawn, caption, Table(rows, "Pairs with equal counts are one point."))
+
+
+THESE_ROWS = "these rows"
+POINTS = 101  # of the curve of reviews
+MOST_REVIEWED = 20  # rows in the table
+LOSSES = {F1_EXAMPLE: "1 - F1", "jaccard": "1 - Jaccard index", "exact_match": "share of wrong sets", COST: "cost"}
+
+
+def decided_page(
+    decisions: LabelDecisions,
+    probabilities: np.ndarray,
+    gold: np.ndarray,
+    labels: Sequence[str],
+    results: Mapping[str, Any],
+    ids: Sequence[str] | None = None,
+) -> str:
+    """The page as HTML.
+
+    Args:
+        decisions: by which the rows are decided.
+        probabilities: (N, L) in [0, 1].
+        gold: (N, L) of 0 and 1, or -1 for unknown.
+        labels: L names.
+        results: from `label_figures`; its `decoder` decides.
+        ids: N ids of the rows; default: their numbers.
+    """
+    names = np.array([*map(str, range(len(gold)))] if ids is None else ids, dtype=object)
+    known = (gold >= 0).any(1)
+    (probabilities, gold), names = with_known_labels(probabilities, gold), names[known]
+    decided = decisions.decide(probabilities, results["decoder"])
+    judged = Judged(THESE_ROWS, probabilities, gold, decided)
+    facts = decision_facts(decisions, threshold_curve(probabilities, gold), judged, labels)
+    rows, scores = most_confident(judged)
+    wrong = error_rows(judged, labels, rows, scores, ({"row": names[row]} for row in rows))
+    sections = [
+        _decided_figures(decisions, results),
+        Section("Decisions", [thresholds_plot(facts, {}, THESE_ROWS), reliability_plot(facts)]),
+        _review(decisions, judged, labels, names),
+        labels_section(results["labels"], facts["pairs"], THESE_ROWS),
+        errors_section({"wrong": len(judged.wrong), "rows": wrong}, THESE_ROWS),
+    ]
+    if decisions.guarantee is not None:
+        sections.insert(1, _guarantee(decisions, judged, labels, results))
+    lead = (
+        f"{len(gold):,} rows of {results['probabilities']}, {len(labels):,} labels, decided by {results['decoder']}. "
+        "Nothing was fitted on these rows, unless the decisions were."
+    )
+    return render(Page("Decisions", sections, lead))
+
+
+def _decided_figures(decisions: LabelDecisions, results: Mapping[str, Any]) -> Section:
+    shown = ("f1_example", "f1_micro", "f1_macro", "jaccard", "exact_match", "hamming_loss")
+    rows = [{"decoder": name, **{key: of[key] for key in shown}} for name, of in results["decoders"].items()]
+    marked = [i for i, row in enumerate(rows) if row["decoder"] == results["decoder"]]
+    caption = (
+        f"Figures of each decoder on {THESE_ROWS}; the one that decides is marked. It was chosen for "
+        f"{decisions.target}."
+    )
+    all_of_it = [{"figure": name, "value": value} for name, value in results["figures"].items()]
+    return Section("Figures", [Table(rows, caption, marked), Table(all_of_it, "All figures of its sets.", folded=True)])
+
+
+def _review(decisions: LabelDecisions, judged: Judged, labels: Sequence[str], names: np.ndarray) -> Section:
+    """The loss that is left against the share of rows that a person has seen, and the first rows."""
+    expected = decisions.expected_losses(judged.probabilities, judged.decided)
+    costs = None if decisions.costs is None else np.asarray(decisions.costs)
+    if decisions.target in LOSSES:
+        scores = target_scores(decisions.target, judged.decided, judged.labels, decisions.empty_score, costs)
+        losses = -scores if decisions.target == COST else 1 - scores
+    else:
+        losses = (judged.differences(slice(None)) != 0).mean(1)
+    name = LOSSES.get(decisions.target, "share of wrong labels")
+    places = np.linspace(0, len(losses), POINTS).round().astype(int)
+    shares = (places / max(len(losses), 1)).tolist()
+    orders = {"by expected loss": expected, "by entropy": entropies(judged.probabilities)}
+    series = {order: (shares, review_curve(by, losses)[places].tolist()) for order, by in orders.items()}
+    series["random rows"] = [0.0, 1.0], [float(losses.mean()), 0.0]
+    tenth = int(np.searchsorted(shares, 0.1))
+    at_tenth = ", ".join(f"{values[tenth]:.4f} {order}" for order, (_, values) in series.items() if len(values) > 2)
+    caption = (
+        f"The loss ({name}) of {THESE_ROWS} that is left if a person has corrected a share of them, those of the "
+        f"largest expected loss first. Without a review it is {losses.mean():.4f}; after a tenth it is {at_tenth}."
+    )
+    columns = {order: values for order, (_, values) in series.items() if len(values) > 2}
+    numbers = [
+        {"share": share, **{order: values[i] for order, values in columns.items()}} for i, share in enumerate(shares)
+    ]
+    first = np.argsort(-expected, kind="stable")[:MOST_REVIEWED]
+    rows = [
+        {
+            "row": str(names[row]),
+            "decided": ", ".join(labels[i] for i in np.flatnonzero(judged.decided[row]).tolist()) or "none",
+            "gold": ", ".join(labels[i] for i in np.flatnonzero(judged.labels[row] > 0).tolist()) or "none",
+            "expected loss": Number(float(expected[row]), f"{expected[row]:.4f}"),
+            "loss": Number(float(losses[row]), f"{losses[row]:.4f}"),
+        }
+        for row in first
+    ]
+    drawn = lines(series, "share of rows reviewed", f"mean {name} left")
+    return Section("Review", [Plot(drawn, caption, Table(numbers)), Table(rows, f"The {len(rows)} rows to see first.")])
+
+
+def _guarantee(decisions: LabelDecisions, judged: Judged, labels: Sequence[str], results: Mapping[str, Any]) -> Section:
+    """What was promised, and what these rows have."""
+    asked = decisions.guarantee
+    assert asked is not None, "as the caller has seen"
+    words = GUARANTEES[asked["name"]].format(100 * asked["value"])
+    if asked["name"] in OF_LABELS:
+        key = "precision" if asked["name"] == PRECISION else "recall"
+        said = f"Promised for new rows: {words}, for each label with a confidence of {100 * asked['confidence']:g} %."
+        refused = set(decisions.refused)
+        rows = [
+            {"label": name, key: None if i in refused else results["labels"][name][key], "refused": i in refused}
+            for i, name in enumerate(labels)
+        ]
+        return Section("Guarantee", [said, Table(rows, f"The {key} of each label on {THESE_ROWS}.")])
+    gold = judged.labels > 0
+    missed = (gold & ~judged.decided).sum(1) / np.maximum(gold.sum(1), 1)
+    share = float(missed.mean()) if asked["name"] == MISSED else float((missed == 0).mean())
+    what = "are missed on average" if asked["name"] == MISSED else "of rows have all their gold labels"
+    assert asked["name"] in (MISSED, COVERED), "the others are of labels"
+    return Section("Guarantee", [f"Promised for new rows: {words}. On {THESE_ROWS}, {100 * share:.2f} % {what}."])

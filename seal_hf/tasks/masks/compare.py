@@ -24,7 +24,6 @@ from ...lab.compare.kinds import (
     Scored,
 )
 from ...lab.compare.statistics import Rows
-from . import energy_program as mask_energy
 from . import program as segmentation
 from .metrics import MaskCounts, boundary_counts, class_overlaps, further_components, mask_iou
 from .report import constant_class_mask, constant_mask, evaluate_class_masks, evaluate_masks, mask_figures
@@ -225,7 +224,7 @@ def _gold(data: SegmentationData) -> dict[str, np.ndarray]:
 
 MASKS = Masks(
     word="segmentation",
-    programs={TASK_NET: segmentation.PROGRAM, ENERGY_NETWORK: mask_energy.PROGRAM},
+    programs={TASK_NET: segmentation.PROGRAM, ENERGY_NETWORK: segmentation.ENERGY_PROGRAM},
     methods=METHODS,
     usual=("constant", "ce", "soft_iou", "regression", "ranking_field"),
     figures=FIGURES,

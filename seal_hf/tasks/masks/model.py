@@ -21,8 +21,7 @@ from ...saving.model import SealModel, SealModelT
 from ...utils.gate import config_of
 from ...utils.messages import check_unread
 from .fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
-from .pixels import PixelSpace
-from .space import mask_space
+from .space import PixelSpace, mask_space
 
 
 class SealForSegmentation(SealModel):

@@ -1,4 +1,5 @@
-"""Segmentation into two or more classes with an energy network as a loss function."""
+"""Segmentation into two or more classes with an energy network as a loss function; then by an energy network on its
+own, which trains on crops and predicts by gradient-based inference on crops."""
 
 from __future__ import annotations
 
@@ -8,17 +9,22 @@ from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from typing import Any
 
+from transformers import AutoModelForSemanticSegmentation
+
 from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
-from ...cli.tuning.ranges import FINE_TUNED, RATE, Space
+from ...cli.tuning.ranges import ENERGY_RATES, FINE_TUNED, RATE, Space
 from ...data import MaskDataArguments, SegmentationData, load_masks
-from ...data.tensors.crops import CROP_SIZE, MaskRows, check_scaling, pixel_scaling, resize_to
+from ...data.tensors.crops import CROP_SIZE, MaskRows, check_scaling, crop_offsets, pixel_scaling, resize_to
 from ...data.tensors.images import load_image_processor
 from ...reports.common import Ending
 from ...saving import take_loss_net
 from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
+from ...training.energy_methods import EnergyTrainingArguments
+from ...training.energy_trainer import MaskEnergyTrainer
+from ...utils.gate import load_net
 from .fcn import fcn_image_processor, set_test_crops
 from .metrics import mask_compute_metrics
 from .model import SealForSegmentation
@@ -132,3 +138,73 @@ PROGRAM = Program(
     evaluate=evaluate,
 )
 main = PROGRAM.main
+
+
+# --- an energy network on its own -------------------------------------------------------------------------------------
+
+
+@dataclass
+class EnergyArguments(OriginArguments):
+    """The crops, and the task-net that inference may start from."""
+
+    task_net_path: str | None = field(
+        default=None, metadata={"help": "Folder of a task-net, saved by seal-hf train segmentation --loss ce."}
+    )
+    crop_size: int = field(default=CROP_SIZE, metadata={"help": "Side of the crops in pixels; 0: whole images."})
+    crop_offsets: list[int] | None = field(
+        default=None,
+        metadata={"help": "Where crops begin at evaluation, in both directions; default: fewest that cover the image."},
+    )
+    width: int = field(default=64, metadata={"help": "Channels of the network's first convolution (the papers: 64)."})
+
+
+ENERGY_ARGUMENTS = (MaskDataArguments, EnergyArguments, RunArguments, EnergyTrainingArguments)
+
+
+def make_energy_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
+    """The trainer of a fresh network, on random crops."""
+    nets, training = arguments.nets, arguments.training
+    crop, offsets = nets.crop_size or None, nets.crop_offsets or 1  # an inference for each crop
+    if crop is not None:
+        for side in data.image_size:
+            crop_offsets(side, crop, offsets)  # ValueError if they do not fit
+    network = SealForSegmentation.for_data(data, energy_options={"width": nets.width}).loss_net
+    path, origin = nets.task_net_path, arguments.origin(nets.task_net_path)
+    processor = load_image_processor(path, **origin) if path else fcn_image_processor()
+    scaling = pixel_scaling(processor)
+    seed = training.seed if training.data_seed is None else training.data_seed
+    rows = MaskRows(data.train, crop, seed, **scaling)
+    splits = {"eval": MaskRows(data.validation, **scaling)}
+    if data.test is not None:
+        splits["test"] = MaskRows(data.test, **scaling)
+    trainer = MaskEnergyTrainer(
+        network,
+        training,
+        train_dataset=rows,
+        eval_dataset=splits["eval"],
+        task_net=load_net(AutoModelForSemanticSegmentation, path, **origin) if path else None,
+        compute_metrics=mask_compute_metrics,
+        callbacks=arguments.callbacks,
+        processing_class=processor,
+        crop_size=crop,
+        crop_offsets=offsets,
+    )
+    return Prepared(trainer, splits)
+
+
+def evaluate_energy(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> Ending:
+    """The figures of all splits, and how they are reported."""
+    return mask_ending(prepared.trainer, prepared.splits, data)
+
+
+ENERGY_PROGRAM = Program(
+    ENERGY_ARGUMENTS,
+    task="masks",
+    metric="mean_iou",
+    recipes={"masks": "mask_energy"},
+    loader=load_masks,
+    ranges=lambda arguments: ENERGY_RATES,
+    make_trainer=make_energy_trainer,
+    evaluate=evaluate_energy,
+)
+energy_main = ENERGY_PROGRAM.main

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,13 +14,16 @@ from transformers import Trainer, TrainingArguments
 
 from ...core.arrays import first_output
 from ...core.decisions import FIXED, THRESHOLD
-from ...core.masks import IGNORE
+from ...core.masks import IGNORE, palette
+from ...core.space import OutputSpace
 from ...data.mask_reader import SegmentationSplit
 from ...data.masks import SegmentationData
+from ...reports.card_kinds import CardKind, cut_in_words
 from ...reports.common import SHOWN, Ending, chosen_line, figure_rows, results_table, row_origin, score_of
 from ...training.decisions import store
 from ...training.hints import learned_nothing
 from .decisions import ClassMaskDecisions, MaskDecisions
+from .fcn import FCNConfig
 from .metrics import MaskCounts, class_masks, mask_metrics, mask_probabilities, tune_mask_threshold
 from .page import class_mask_facts, mask_facts, threshold_facts
 from .space import MaskSpace
@@ -316,3 +320,73 @@ def hint_of_one_mask(mean_iou: float, constant: float, args: TrainingArguments) 
         return None
     found = f"The mean IoU {mean_iou:.4f} of validation images is not above {constant:.4f}, that of one mask for all"
     return learned_nothing(found, args)
+
+
+IMAGES = """\
+from transformers import pipeline
+
+segment = pipeline("image-segmentation", $name)
+masks = {part["label"]: part["mask"] for part in segment("image.png")}  # PIL images: 255 for pixels with the label
+"""
+IMAGES_FCN = "import seal_hf  # registers the FCN with the Auto classes\n" + IMAGES
+SEAL_IMAGES = """\
+from seal_hf import SealForSegmentation
+
+model = SealForSegmentation.from_pretrained($name, with_loss_net=False)
+probabilities, masks = model.predict(["image.png"])
+mask = masks[0]  # (height, width): 1 for pixels with label 1 of the table below
+"""
+
+
+def _decided_figures(decoder: str) -> list[str]:
+    tuned = [key for key in FIGURES if key.endswith("_tuned")]
+    return tuned if decoder == THRESHOLD else [key.removesuffix("_tuned") for key in tuned]
+
+
+OF_MASKS: dict[str, Any] = {
+    "seal": SEAL_IMAGES,
+    "plainly": "A `transformers` pipeline gives each pixel its likelier class: a threshold of 0.5.",
+    "pipeline_tag": "image-segmentation",
+    "task": "binary image segmentation",
+    "figures": FIGURES,
+    "decided": _decided_figures,
+    "baselines": BASELINES,
+    "decisions": MaskDecisions,
+    "in_words": lambda name, decisions: cut_in_words("A pixel is foreground", name, decisions),
+    "unit": "image",
+    "files": ("images", "masks"),
+}
+OF_CLASS_MASKS: dict[str, Any] = OF_MASKS | {
+    "plainly": "",
+    "task": "semantic segmentation",
+    "figures": CLASS_FIGURES,
+    "decided": lambda decoder: ["mean_iou", "pixel_accuracy"],
+    "decisions": ClassMaskDecisions,
+    "in_words": lambda name, decisions: "A pixel gets its likeliest class.",
+}
+
+CARDS = {
+    "images": CardKind({FIXED: IMAGES}, **OF_MASKS),
+    "images_fcn": CardKind({FIXED: IMAGES_FCN}, is_ours=True, **OF_MASKS),
+    "class_images": CardKind({FIXED: IMAGES}, **OF_CLASS_MASKS),
+    "class_images_fcn": CardKind({FIXED: IMAGES_FCN}, is_ours=True, **OF_CLASS_MASKS),
+}
+
+
+def card_of(model: Any, space: OutputSpace, library: str | None) -> str:
+    """The key in `CARDS` for a task-net, see `Task.card_of`."""
+    of_classes = "class_" if isinstance(space, MaskSpace) else ""
+    return of_classes + ("images_fcn" if model.config.model_type == FCNConfig.model_type else "images")
+
+
+def label_columns(space: OutputSpace, metrics: Mapping[str, float], names: Sequence[str]) -> dict[str, list[str]]:
+    """For masks of several classes the colour of each, and its IoU."""
+    if not isinstance(space, MaskSpace):
+        return {}
+    colours = ["#" + bytes(colour).hex() for colour in palette()[: len(names)]]
+    columns = {"colour": [f'<span style="color:{colour}">&#9632;</span> `{colour}`' for colour in colours]}
+    for title, split in (("IoU, validation", "eval"), ("IoU, test", "test")):
+        ious = class_ious(metrics, split, names)
+        if not all(map(math.isnan, ious)):
+            columns[title] = ["-" if math.isnan(value) else f"{value:.4f}" for value in ious]
+    return columns

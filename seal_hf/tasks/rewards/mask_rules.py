@@ -27,57 +27,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .reward import Conflict, Rules
-from .rule import Item, Rule
+from .rules import MASK_KINDS, Rule
 
 FOREGROUND = "foreground"
-
-
-def _area(item: Item) -> list[Rule]:
-    return _read(item, item.interval(item.values["area"], "area"))
-
-
-def _connected(item: Item) -> list[Rule]:
-    return _read(item, (item.number("connected", low=1, whole=True),))
-
-
-def _touches_border(item: Item) -> list[Rule]:
-    value = item.values["touches_border"]
-    if not isinstance(value, bool):
-        raise item.error(f"`touches_border` is {value!r}; it must be true or false.")
-    return _read(item, (float(value),))
-
-
-def _inside(item: Item) -> list[Rule]:
-    box = item.numbers("inside", 4, 0, 1)
-    if not (box[0] < box[2] and box[1] < box[3]):
-        raise item.error(
-            f"`inside` is {list(box)}; it must be left, top, right and bottom, with left < right, top < bottom."
-        )
-    return _read(item, box)
-
-
-def _smooth(item: Item) -> list[Rule]:
-    size = item.number("smooth", low=3, whole=True)
-    if size % 2 == 0:
-        raise item.error(f"`smooth` is {size:g}; it must be an odd number of pixels.")
-    return _read(item, (size,))
-
-
-def _read(item: Item, values: tuple[float, ...]) -> list[Rule]:
-    item.only("of")
-    classes = item.names("of") if "of" in item.values else ()
-    if len(classes) > 1:
-        raise item.error(f"`of` names {len(classes)} classes; expected one. Write a rule for each.")
-    return [item.rule(classes, values=values)]
-
-
-MASK_KINDS = {
-    "area": _area,
-    "connected": _connected,
-    "touches_border": _touches_border,
-    "inside": _inside,
-    "smooth": _smooth,
-}
 
 
 class MaskRuleReward(Rules):

@@ -26,7 +26,7 @@ from ..masks.space import BinaryMaskSpace, MaskSpace
 from ..tags.decisions import predicted_tags
 from ..tags.space import TagSequenceSpace
 from .reward import Reward, Rules
-from .rule import in_words
+from .rules import in_words
 from .semi_supervised import inputs_of
 
 MOST_ROWS = 2000  # of a split

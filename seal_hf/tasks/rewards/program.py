@@ -1,33 +1,151 @@
 """Few rows with gold and a reward for the others: label sets, tags or masks, as the rules or the first word say.
 
-Tags are, for example, citation fields from 5, 10 or 50 tagged references, and rules for the others.
+First what these programs share: the reward, the rows, and how a run ends. Then the programs: tags are, for example,
+citation fields from 5, 10 or 50 tagged references, and rules for the others. Last `seal-hf rules check RULES --dataset
+...`: what each rule does on a data set, before anything is trained.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from datasets import concatenate_datasets
 
-from ...cli.recipes import read_recipe, recipe_named
+from ...cli.recipes import parse_recipe, read_recipe, recipe_named
 from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program
-from ...data import DataArguments, MaskDataArguments, TagDataArguments, TagSequenceData
+from ...data import (
+    DataArguments,
+    MaskDataArguments,
+    MultiLabelData,
+    SegmentationData,
+    TagDataArguments,
+    TagSequenceData,
+)
 from ...data.tensors.vocabulary import Vocabulary
+from ...reports.common import Ending, results_table
+from ...saving.model import kind_of
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
-from ...utils.messages import did_you_mean
+from ...utils.messages import did_you_mean, printable
+from ...utils.options import check_given
 from ..labels import program as mlc
 from ..labels.program import ModelArguments as LabelModelArguments
 from ..masks import program as segmentation
 from ..masks.program import ModelArguments as MaskModelArguments
 from ..tags import program as tagging
 from ..tags.program import prepared, rows_of_splits, tagger
-from .rows import RuleArguments, rewarded_rows, with_reward
-from .rules import output_of_rules
+from .label_rules import LabelRuleReward
+from .mask_rules import MaskRuleReward
+from .page import first_rows, followed, gold_of, reward_facts
+from .reward import Conflict, LabelFunctionReward, MaskFunctionReward, Reward, Rules, TagFunctionReward, read_function
+from .rules import in_words, output_of_rules
+from .semi_supervised import inputs_of, reward_rows
+from .space import reward_space
+from .tag_rules import TagRuleReward
+
+FLAGS = ("rules", "reward", "batch_reward")  # each makes the reward
+
+
+@dataclass
+class RuleArguments:
+    """The reward of rows without gold."""
+
+    rules: str | None = field(
+        default=None, metadata={"help": "YAML file of rules; seal-hf rules check FILE shows what they do."}
+    )
+    reward: str | None = field(
+        default=None,
+        metadata={"help": "MODULE:FUNCTION in place of rules: (input, output) -> [0, 1]; not in recipes."},
+    )
+    batch_reward: str | None = field(
+        default=None,
+        metadata={"help": "MODULE:FUNCTION, too: (N inputs, candidates (N, S, ...)) -> (N, S); not in recipes."},
+    )
+    repeat_labelled: int | None = field(
+        default=None,
+        metadata={"help": "How often each labelled row occurs among the rows; default: until they are a quarter."},
+    )
+
+
+def make_reward(arguments: Arguments, data: Any) -> Reward:
+    """The given function, or else the rules.
+
+    Raises:
+        ValueError: none is given or two are, a recipe names a function, or the rules do not fit the data.
+    """
+    nets, names = arguments.nets, data.label_names
+    given = [name for name in FLAGS if getattr(nets, name) is not None]
+    if len(given) > 1:
+        raise ValueError(f"`{given[0]}` and `{given[1]}` are both given, but a run has one reward. Leave one out.")
+    if not given:
+        raise ValueError(
+            "`rules` is missing: give a YAML file of rules (--rules FILE), or --reward MODULE:FUNCTION, or "
+            "--batch_reward MODULE:FUNCTION."
+        )
+    (flag,) = given
+    if flag != "rules":
+        if flag not in arguments.given:
+            raise ValueError(
+                f"`{flag}` is in the recipe, but it names code that runs: give --{flag} on the command line."
+            )
+        kinds = {MultiLabelData: LabelFunctionReward, SegmentationData: MaskFunctionReward}
+        kind: Any = kinds.get(type(data), TagFunctionReward)
+        return kind(read_function(getattr(nets, flag), flag), names, batched=flag == "batch_reward")
+    return rule_reward(nets.rules, data)
+
+
+def rule_reward(file: str, data: Any) -> Any:
+    """The rules of a file, for the outputs of these data. Raises ValueError as they do."""
+    if isinstance(data, MultiLabelData):
+        return LabelRuleReward(file, data.label_names, data.hierarchy)
+    return (MaskRuleReward if isinstance(data, SegmentationData) else TagRuleReward)(file, data.label_names)
+
+
+def rewarded_rows(
+    data: Any,
+    arguments: Arguments,
+    model: Any,
+    encode: Callable[[Any], Any],
+    make: Callable[[Arguments, Any], Reward] = make_reward,
+) -> tuple[Any, dict[str, Any]]:
+    """The training rows with gold and with a reward, that of `make`, and the trainer's options. λ2 becomes that of a
+    mean over rows with gold."""
+    if data.unlabelled is None:
+        raise ValueError(
+            f"{data.name} has no unlabelled rows; load it with `num_labelled` (--num_labelled 10), or give them: "
+            "--unlabelled FILE."
+        )
+    reward = make(arguments, data)
+    kind: Any = kind_of(model)
+    space = reward_space(arguments.training, model.task_net, reward, kind.space_of(model.task_net))
+    rows = reward_rows(data, encode, reward, repeat_labelled=arguments.nets.repeat_labelled)
+    arguments.training.task_weight /= rows.gold_share
+    return rows, {"space": space}
+
+
+def with_reward(program: Program, arguments: tuple[type, type, type, type], **changes: Any) -> Program:
+    """A program that trains on rows with gold, with a reward for the other rows, which it also reports.
+
+    Args:
+        arguments: its dataclasses of flags, with [`RuleArguments`] among those of the nets.
+        changes: to its other attributes.
+    """
+    make: Any = program.make_trainer
+
+    def evaluate(prepared: Prepared, data: Any, given: Arguments) -> Ending:
+        rows = prepared.splits["eval"]
+        rows = rows[0] if isinstance(rows, tuple) else rows
+        facts = lambda: {"rewards": reward_facts(prepared.trainer, data, rows)}  # noqa: E731
+        return replace(program.evaluate(prepared, data, given), afterwards=facts)
+
+    made: dict[str, Any] = {"make_trainer": partial(make, train_on=rewarded_rows), "evaluate": evaluate}
+    return replace(program, arguments=arguments, shares=False, **made, **changes)
 
 
 @dataclass
@@ -81,8 +199,10 @@ class LabelRewardArguments(RuleArguments, LabelModelArguments):
 
 
 LABEL_ARGUMENTS = (DataArguments, LabelRewardArguments, RunArguments, SealTrainingArguments)
-ENERGY = {"energy_loss": "contrastive_divergence"}
-LABEL_PROGRAM = with_reward(mlc.PROGRAM, LABEL_ARGUMENTS, over=ENERGY, before=lambda prepared, data, arguments: False)
+DIVERGENCE = {"energy_loss": "contrastive_divergence"}
+LABEL_PROGRAM = with_reward(
+    mlc.PROGRAM, LABEL_ARGUMENTS, over=DIVERGENCE, before=lambda prepared, data, arguments: False
+)
 
 
 @dataclass
@@ -124,3 +244,86 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     """Run a command line."""
     program, words = program_of(sys.argv[1:] if argv is None else argv)
     return program.main(words)
+
+
+USAGE = "usage: seal-hf rules check RULES.yaml --dataset DATA [flags of the data: seal-hf train rewards --help]"
+HELP_FLAGS = ("-h", "--help")
+MOST_CHECKED = 5000  # of labelled and of unlabelled rows
+
+
+@dataclass
+class SeedArguments:
+    """The seed of the data, as in training arguments."""
+
+    data_seed: int = field(default=0, metadata={"help": "Draws the labelled rows, as in training."})
+
+
+def check_main(argv: Sequence[str] | None = None) -> None:
+    """Run a command line: print what the rules do."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in HELP_FLAGS or words[1:2] and words[1] in HELP_FLAGS:
+        print(USAGE)
+        return
+    if words[0] != "check":
+        raise ValueError(f"`rules` has no subcommand {words[0]!r}. Give check: {USAGE.removeprefix('usage: ')}")
+    if len(words) < 2 or words[1].startswith("-"):
+        raise ValueError(f"the file of rules is missing. {USAGE}")
+    file = words[1]
+    check_given({"rules": file}, {}, {})
+    program = PROGRAMS[WORDS[output_of_rules(file)]]
+    arguments, seed = parse_recipe([program.arguments[0], SeedArguments], words[2:])
+    data = program.loader(**vars(arguments), seed=seed.data_seed)
+    print(printable(check(file, data)))
+
+
+def check(file: str | Path, data: Any) -> str:
+    """What each rule of a file does on a data set, in words.
+
+    Args:
+        data: of any loader; its labelled rows are those of train.
+
+    Raises:
+        ValueError: the rules are wrong, or do not fit the data.
+    """
+    reward: Rules = rule_reward(str(file), data)
+    labelled = first_rows(data.train, min(len(data.train), MOST_CHECKED))
+    inputs, gold = inputs_of(labelled), {"gold": gold_of(labelled, data.label_names)}
+    found = followed(reward, inputs, gold, data.label_names)
+    everything = list(inputs)
+    if data.unlabelled is not None:
+        everything += list(inputs_of(first_rows(data.unlabelled, min(len(data.unlabelled), MOST_CHECKED))))
+    codes = reward.codes(everything)
+    shares = reward.coverage(codes)
+    rows = []
+    for rule, facts, share in zip(reward.ordered, found["rules"], shares, strict=True):
+        rows.append(
+            {
+                "line": rule.line,
+                "weight": f"{facts['weight']:g}",
+                "applies": f"{100 * share:.1f} %",
+                "gold follows": "-" if facts["gold"] is None else f"{100 * facts['gold']:.1f} %",
+                "labelled rows": round(facts["applies"] * len(inputs)),
+                "exactly": "-" if facts["gold"] is None else f"{100 * facts['exactly']['gold']:.1f} %",
+                "rule": in_words(rule) + ("" if share else "  (it applies to no row)"),
+            }
+        )
+    without = len(everything) - len(inputs)
+    head = f"{file}: {len(rows)} rules on {data.name}, {len(inputs):,} labelled and {without:,} unlabelled rows"
+    said = [head, "", results_table(sorted(rows, key=lambda row: row["line"])), ""]
+    said.append(
+        "applies: to this share of all these rows. Gold follows: the mean value on labelled rows it applies to, to "
+        "which rows that break a rule by little add nearly 1; exactly: the share of these rows that follow it wholly."
+    )
+    said.append(
+        f"The whole reward of gold is {100 * found['reward']['gold']:.1f} % on average; it can be at most 100 %."
+    )
+    conflicts = [conflict for conflict in reward.conflicts(codes) if conflict.rows != 0]
+    said += ["", "No rules contradict each other." if not conflicts else "Contradictions:"]
+    said += [_conflict_in_words(reward, conflict, len(everything)) for conflict in conflicts]
+    return "\n".join(said)
+
+
+def _conflict_in_words(reward: Rules, conflict: Conflict, size: int) -> str:
+    names = [f"line {reward.ordered[i].line} ({in_words(reward.ordered[i])})" for i in conflict.rules]
+    rows = "always" if conflict.rows is None else f"in {conflict.rows:,} of {size:,} rows"
+    return f"- {rows}: {'; '.join(names)}: {conflict.why}."

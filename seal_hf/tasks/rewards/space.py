@@ -31,8 +31,7 @@ from ...core.sequences import IGNORED, at_least_float32
 from ...core.space import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET, LossTraits, OutputSpace
 from ...utils.tensors import wide
 from ..labels.space import ABSENT, UNKNOWN, MultiLabelSpace
-from ..masks.pixels import PixelSpace, counted
-from ..masks.space import BinaryMaskSpace, MaskSpace
+from ..masks.space import BinaryMaskSpace, MaskSpace, PixelSpace, counted
 from ..tags.space import TagSequenceSpace
 from .reward import NoReward
 

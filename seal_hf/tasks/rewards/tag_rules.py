@@ -36,90 +36,14 @@ from torch import Tensor
 from ...core.sequences import pack
 from ...core.tag_schemes import scheme_of, split_tag
 from .reward import Conflict, Rules
-from .rule import Item, Rule
+from .rules import SHAPES, TAG_KINDS, Rule
 
 MOST_PATTERNS = 62  # each takes one bit of a word's code
-SHAPES = {  # name -> what a whole word looks like, without punctuation at its ends
-    "capital": r"[^\W\d_].*",  # and that letter is a capital
-    "capitals": r"[^\W\d_]{2,}",  # all of them capitals
-    "digits": r"\d+([.,:/-]\d+)*",
-    "has_digit": r".*\d.*",
-    "email": r"[\w.+-]+@[\w-]+(\.[\w-]+)+",
-    "url": r"(https?://|www\.)\S+",
-}
+
+
 ENDS = ".,;:!?\"'()[]{}"  # punctuation at the ends of words
 
 
-def _words(item: Item) -> list[Rule]:
-    item.only("are")
-    return [item.rule(item.names("are"), item.pattern(item.kind))]
-
-
-def _gazetteer(item: Item) -> list[Rule]:
-    item.only("are")
-    name = item.values["gazetteer"]
-    try:
-        lines = (item.folder / name).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, TypeError, UnicodeDecodeError) as error:
-        raise item.error(
-            f"`gazetteer` is {name!r}, which is not readable as UTF-8 text beside the rules: {error}."
-        ) from error
-    phrases = tuple(dict.fromkeys(line.strip() for line in lines if line.strip()))
-    if not phrases:
-        raise item.error(f"`gazetteer` is {name!r}, which holds no phrase. Give one phrase per line.")
-    return [item.rule(item.names("are"), name, phrases=phrases)]
-
-
-def _shape(item: Item) -> list[Rule]:
-    item.only("are")
-    name = item.values["shape"]
-    if not isinstance(name, str) or name not in SHAPES:
-        raise item.error(f"`shape` is {name!r}; it must be one of {', '.join(SHAPES)}.")
-    return [item.rule(item.names("are"), name)]
-
-
-def _changes_after(item: Item) -> list[Rule]:
-    item.only()
-    return [item.rule((), item.pattern(item.kind))]
-
-
-def _fields(item: Item) -> list[Rule]:
-    item.only()
-    return [item.rule(item.names(item.kind))]
-
-
-def _each(item: Item) -> list[Rule]:
-    item.only()
-    return [item.rule((name,)) for name in item.names(item.kind)]
-
-
-def _pair(item: Item) -> list[Rule]:
-    item.only()
-    fields = item.names(item.kind)
-    if len(fields) != 2:
-        raise item.error(f"`{item.kind}` has {len(fields)} fields; expected two: the first, the second.")
-    return [item.rule(fields)]
-
-
-def _spans(item: Item) -> list[Rule]:
-    item.only("of")
-    number = item.number("spans_at_most", whole=True)
-    return [item.rule(item.names("of") if "of" in item.values else (), values=(number,))]
-
-
-TAG_KINDS = {
-    "words": _words,
-    "gazetteer": _gazetteer,
-    "shape": _shape,
-    "changes_after": _changes_after,
-    "first": _fields,
-    "last": _fields,
-    "once": _each,
-    "order": _pair,
-    "present": _each,
-    "never_follows": _pair,
-    "spans_at_most": _spans,
-}
 KINDS = tuple(TAG_KINDS)
 OF_WORDS = ("words", "gazetteer", "shape")
 

@@ -27,7 +27,6 @@ from ...lab.compare.kinds import (
 )
 from ...lab.compare.statistics import Rows
 from . import program as tagging
-from . import roles as srl
 from .metrics import Tags, span_counts, tag_metrics, token_counts
 from .program import has_bilstm
 from .report import gold_tags, predict_tags
@@ -172,7 +171,7 @@ TAGGING = TagSequences(
 )
 SRL = TagSequences(
     word="srl",
-    programs={TASK_NET: srl.PROGRAM},
+    programs={TASK_NET: tagging.ROLE_PROGRAM},
     methods=methods(energy="tag_attention"),
     usual=("ce", "constrained", "crf", "crf_unique_roles", "unique_roles", "nce"),
     figures=FIGURES,

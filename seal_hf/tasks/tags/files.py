@@ -38,10 +38,9 @@ from ...utils.files import whole_file
 from ...utils.messages import check_owner, for_eyes
 from .chains import tied_crf
 from .decisions import TagDecisions
-from .model import SealForTokenClassification
+from .model import SealForTokenClassification, Tagged, Tagger
 from .report import Judged, judged_tags
 from .space import TagSequenceSpace
-from .tagger import Tagged, Tagger
 from .task_losses import CRFLoss
 
 LEFT_OUT = {"0": "LABEL_0", "1": "LABEL_1"}  # the names that transformers does not save

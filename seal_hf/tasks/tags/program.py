@@ -1,11 +1,13 @@
-"""Tagging with an energy network as a loss function: parts of speech, entities, citation fields. First what other
-programs of tags share: both nets over words, the rows of each split, the trainer, how a run ends."""
+"""Tagging with an energy network as a loss function: parts of speech, entities, citation fields. First what all
+programs of tags share: both nets over words, the rows of each split, the trainer, how a run ends. Last semantic roles:
+the arguments of a given predicate, by a transformer."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from datasets import Dataset
@@ -14,10 +16,10 @@ from ...cli.train.arguments import TOO_LONG, Arguments, OriginArguments, RunArgu
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
 from ...cli.tuning.ranges import FINE_TUNED, RATE, Space
 from ...core.energy import energies_of
-from ...data import TagDataArguments, TagSequenceData, load_tags
+from ...data import TagDataArguments, TagSequenceData, load_srl, load_tags
 from ...data.tensors.vocabulary import Vocabulary
 from ...data.tensors.word_vectors import load_word_vectors
-from ...data.tensors.words import WordRows, encode_words, load_tokenizer, tokenize_words
+from ...data.tensors.words import PREDICATE_MARKERS, WordRows, encode_words, load_tokenizer, tokenize_words
 from ...nets.adapters import METHODS, QUANTIZATIONS
 from ...nets.text_windows import most_tokens
 from ...reports.common import Ending
@@ -33,7 +35,7 @@ from .report import judged_tags, print_notes, tag_ending
 Splits = dict[str, tuple[WordRows, Dataset]]  # name -> the rows that the nets read, and their data
 
 
-class Tagger(NamedTuple):
+class BothNets(NamedTuple):
     """Both nets and what they read.
 
     Attributes:
@@ -70,7 +72,7 @@ def tagger(
     cuts: Mapping[str, Any],
     words: Mapping[str, Any],
     fresh_vocabulary: Callable[[Any], Vocabulary],
-) -> Tagger:
+) -> BothNets:
     """Nets with an encoder or a BiLSTM, by `model_name_or_path`, from the arguments of both."""
     if not has_bilstm(arguments.nets):
         check_owner(words, "a BiLSTM", f"`model_name_or_path` is {arguments.nets.model_name_or_path!r}")
@@ -81,7 +83,7 @@ def tagger(
 
 def encoder_tagger(
     data: TagSequenceData, arguments: Arguments, options: Sequence[str], cuts: Mapping[str, Any]
-) -> Tagger:
+) -> BothNets:
     """Nets with a Hugging Face encoder.
 
     Args:
@@ -94,7 +96,7 @@ def encoder_tagger(
     most, asked = most_tokens(tokenizer, model.config), cuts.get("max_length")
     if most is not None and asked is not None and asked > most:
         arguments.say(TOO_LONG.format(asked=asked, most=most))
-    return Tagger(model, lambda split: tokenize_words(split, tokenizer, config=model.config, **cuts), tokenizer)
+    return BothNets(model, lambda split: tokenize_words(split, tokenizer, config=model.config, **cuts), tokenizer)
 
 
 def bilstm_tagger(
@@ -103,7 +105,7 @@ def bilstm_tagger(
     options: Sequence[str],
     words: Mapping[str, Any],
     fresh_vocabulary: Callable[[Any], Vocabulary],
-) -> Tagger:
+) -> BothNets:
     """Nets with a BiLSTM, fresh or saved.
 
     Args:
@@ -119,7 +121,7 @@ def bilstm_tagger(
         vectors = load_word_vectors(words["word_vectors"]) if words["word_vectors"] else None
         vocabulary = fresh_vocabulary(vectors)
         model = SealForTokenClassification.for_data(data, vocabulary=vocabulary, vectors=vectors, **asked)
-    return Tagger(model, lambda split: encode_words(split, vocabulary), vocabulary)
+    return BothNets(model, lambda split: encode_words(split, vocabulary), vocabulary)
 
 
 def net_options(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
@@ -130,7 +132,7 @@ def net_options(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
     return options | {"crf": training.task_loss == "crf" or None}  # None: as it was saved
 
 
-def rows_of_splits(tagger: Tagger, **splits: Dataset | None) -> Splits:
+def rows_of_splits(tagger: BothNets, **splits: Dataset | None) -> Splits:
     """The rows of each given split."""
     return {split: (tagger.rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
 
@@ -138,7 +140,7 @@ def rows_of_splits(tagger: Tagger, **splits: Dataset | None) -> Splits:
 def prepared(
     data: TagSequenceData,
     arguments: Arguments,
-    tagger: Tagger,
+    tagger: BothNets,
     train_rows: WordRows,
     splits: Splits,
     watched: WordRows | None = None,
@@ -240,3 +242,82 @@ PROGRAM = Program(
     evaluate=evaluate,
 )
 main = PROGRAM.main
+
+
+# --- semantic roles ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class RoleDataArguments:
+    """The arguments of [`load_srl`], which loads propositions, as flags of a program and keys of a recipe."""
+
+    dataset: str = field(metadata={"help": "Folder, file, name under data_dir or Hub id."})
+    data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
+    scheme: str = field(default="auto", metadata={"help": "Tags in this scheme: auto (as found), bio or bioes."})
+    max_train_rows: int | None = field(
+        default=None, metadata={"help": "Train on this many propositions, drawn by the seed."}
+    )
+
+
+@dataclass
+class RoleArguments(OriginArguments):
+    """The two nets, and what they read."""
+
+    model_name_or_path: str = field(metadata={"help": "Hugging Face encoder or token classifier."})
+    max_eval_rows: int | None = field(
+        default=None, metadata={"help": "Validate on this many first rows while training."}
+    )
+    adapter: str | None = field(default=None, metadata={"help": f"Train only an adapter: {', '.join(METHODS)}."})
+    quantization: str | None = field(
+        default=None, metadata={"help": f"Base of the adapter in: {', '.join(QUANTIZATIONS)}."}
+    )
+    predicate_marker: str | None = field(
+        default=None,
+        metadata={
+            "help": f"One of {', '.join(PREDICATE_MARKERS)}; default: token_type, if the encoder has token types."
+        },
+    )
+    max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
+    truncation: bool = field(default=False, metadata={"help": "Cut longer ones; cut words get the first tag (O)."})
+    energy: str = field(
+        default="tag_attention", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('tag_sequence'))}."}
+    )
+    global_size: int = field(default=256, metadata={"help": "Width of its attention or tag language models."})
+
+
+ROLE_ARGUMENTS = (RoleDataArguments, RoleArguments, RunArguments, SealTrainingArguments)
+
+
+def settle_roles(arguments: Arguments) -> None:
+    """Raises ValueError for a BiLSTM."""
+    nets = arguments.nets
+    if has_bilstm(nets):
+        raise ValueError(f"{nets.model_name_or_path} holds a BiLSTM; this program needs a Hugging Face encoder.")
+
+
+def make_role_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
+    """The trainer of both nets."""
+    nets = arguments.nets
+    reads: dict[str, Any] = {name: getattr(nets, name) for name in ("max_length", "truncation", "predicate_marker")}
+    tagger = encoder_tagger(data, arguments, ("adapter", "quantization", "energy", "global_size"), reads)
+    check_was_trained(tagger.model.loss_net, arguments.training)
+    splits = rows_of_splits(tagger, eval=data.validation, test=data.test)
+    (train_rows, _), watched = labelled_rows(data, arguments, tagger.model, tagger.rows_of), None
+    print_notes(data.name, train_rows, splits, arguments.say)
+    if nets.max_eval_rows is not None:
+        watched = tagger.rows_of(data.validation.select(range(min(nets.max_eval_rows, len(data.validation)))))
+    return prepared(data, arguments, tagger, train_rows, splits, watched)
+
+
+ROLE_PROGRAM = Program(
+    ROLE_ARGUMENTS,
+    task="tags",
+    metric="accuracy",
+    recipes={"encoder": "tagging_text"},
+    loader=partial(load_srl, train_subset="random"),
+    ranges=lambda arguments: FINE_TUNED,
+    make_trainer=make_role_trainer,
+    evaluate=evaluate,
+    settle=settle_roles,
+)
+role_main = ROLE_PROGRAM.main

@@ -25,8 +25,8 @@ from ...data.tree_sentences import TreeSentences, holds_brackets
 from ...data.trees import TREE_FILES
 from ...data.writers import table_writer
 from ..tags.files import TagOutput, line_writer
+from ..tags.model import Tagged
 from ..tags.report import Judged
-from ..tags.tagger import Tagged
 from .report import TREES
 
 

@@ -17,7 +17,7 @@ from seal_hf.cli.predict import main as predict
 from seal_hf.core.hierarchy import Hierarchy, hierarchy_of, store_hierarchy
 from seal_hf.decisions import LabelDecisions
 from seal_hf.metrics import HierarchicalComputeMetrics, hierarchical_metrics
-from seal_hf.tasks.labels.energy_program import main as train_energy
+from seal_hf.tasks.labels.program import energy_main as train_energy
 from seal_hf.tasks.labels.program import main as train
 
 LINES = "child,parent\ncalm,quiet\nsad,feeling\nhappy,feeling\n"

@@ -22,14 +22,15 @@ from sklearn.metrics import (
 
 import seal_hf.metrics
 from seal_hf.metrics import (
+    CLASSES,
     MultiLabelByBatch,
     label_report,
+    metric_class,
     multilabel_compute_metrics,
     multilabel_metrics,
     tune_threshold,
 )
 from seal_hf.tasks.labels import metrics as metrics_module
-from seal_hf.tasks.metric_classes import CLASSES, metric_class
 
 
 def make(num_rows, num_labels, seed, ties=False):
@@ -176,7 +177,7 @@ def test_evaluate_combine_takes_the_metrics(tmp_path):
 def test_importing_the_metrics_imports_neither_evaluate_nor_torch():
     code = (
         "import sys\nimport seal_hf.decisions\n"  # which leads past the names that need torch
-        "import seal_hf.tasks.labels.metrics, seal_hf.tasks.labels.metrics_by_batch\n"
+        "import seal_hf.tasks.labels.metrics, seal_hf.tasks.labels.metrics\n"
         "assert not {'evaluate', 'datasets', 'torch'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

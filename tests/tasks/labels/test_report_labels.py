@@ -17,11 +17,11 @@ from seal_hf.data.common import MultiLabelData, Origins, make_dataset
 from seal_hf.decisions import LabelDecisions
 from seal_hf.metrics import label_report, multilabel_metrics
 from seal_hf.reports.page.run import write_page
-from seal_hf.tasks.labels import energy_program as energy
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.labels.decisions.decoders import platt_scaling, rescaled
 from seal_hf.tasks.labels.metrics import DEFAULT_GRID, pair_counts, reliability, threshold_curve
 from seal_hf.tasks.labels.page import Judged, confidence, label_facts
+from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
 from seal_hf.training import evaluation
 from seal_hf.training.energy_trainer import load_energy_network
 
@@ -176,7 +176,7 @@ def test_an_energy_network_alone_has_its_own_energies_and_no_task_loss(tmp_path)
     words = [*SMALL, "--num_train_epochs", "1", "--inference_steps", "2", "--output_dir", str(tmp_path)]
     energy.main(words)
     errors = read(tmp_path, "_report.json")["facts"]["labels"]["errors"]["rows"]
-    data, network = energy.PROGRAM.load(energy.PROGRAM.parse(words)), load_energy_network(tmp_path)
+    data, network = energy.load(energy.parse(words)), load_energy_network(tmp_path)
     features = torch.tensor([data.test[error["from"]["row"]]["features"] for error in errors])
     y = [[[float(name in e[which]) for name in data.label_names] for which in ("gold", "decided")] for e in errors]
     with torch.no_grad():

@@ -14,7 +14,6 @@ from tiny_masks import squares
 from seal_hf.data.masks import SegmentationSplit
 from seal_hf.metrics import mask_metrics
 from seal_hf.reports.page import Page, render
-from seal_hf.tasks.masks import energy_program as mask_energy
 from seal_hf.tasks.masks import program as segmentation
 from seal_hf.tasks.masks.page import (
     BACKGROUND,
@@ -30,6 +29,7 @@ from seal_hf.tasks.masks.page import (
     pictures,
     threshold_facts,
 )
+from seal_hf.tasks.masks.program import ENERGY_PROGRAM as mask_energy
 
 reader = pytest.importorskip("matplotlib.image")
 

@@ -14,8 +14,8 @@ from transformers import AutoImageProcessor, pipeline
 from seal_hf import SealForSegmentation, load_masks
 from seal_hf.core.masks import palette
 from seal_hf.metrics import class_iou, class_mask_metrics
-from seal_hf.tasks.masks import energy_program as mask_energy
 from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.masks.program import ENERGY_PROGRAM as mask_energy
 
 Image = pytest.importorskip("PIL.Image", reason="image files need pillow")
 QUIET = "--use_cpu --num_train_epochs 2 --save_strategy no --eval_strategy no --report_to none --report false"

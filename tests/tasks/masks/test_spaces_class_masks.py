@@ -11,8 +11,8 @@ from transformers import SegformerConfig, SegformerForSemanticSegmentation
 from seal_hf.core.space import UNLABELLED_PIXEL
 from seal_hf.core.task import SPACES
 from seal_hf.energy_losses import NCE, Ranking
-from seal_hf.tasks.masks.pixels import lovasz
 from seal_hf.tasks.masks.space import BinaryMaskSpace, MaskSpace, mask_space
+from seal_hf.tasks.masks.task_losses import lovasz
 from seal_hf.tasks.rewards.space import RewardMaskSpace
 
 C, IGNORED = 3, 255

@@ -12,8 +12,7 @@ from transformers import SegformerConfig, SegformerForSemanticSegmentation
 from seal_hf.core.masks import log_odds
 from seal_hf.core.task import SPACES
 from seal_hf.energy_losses import NCE, Ranking
-from seal_hf.tasks.masks.pixels import smoothing
-from seal_hf.tasks.masks.space import BinaryMaskSpace
+from seal_hf.tasks.masks.space import BinaryMaskSpace, smoothing
 
 SPACE = BinaryMaskSpace()
 MASKS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=4))).view(16, 2, 2)  # every 2 x 2 mask

@@ -24,8 +24,8 @@ from seal_hf import (
     load_masks,
 )
 from seal_hf.metrics import mask_compute_metrics
-from seal_hf.tasks.masks import energy_program as mask_energy
 from seal_hf.tasks.masks import program as segmentation
+from seal_hf.tasks.masks.program import ENERGY_PROGRAM as mask_energy
 from seal_hf.training.energy_methods import DVN, POINTS, Problem
 
 SPACE = BinaryMaskSpace()

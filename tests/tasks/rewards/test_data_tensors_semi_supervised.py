@@ -29,7 +29,7 @@ from seal_hf import (
 from seal_hf.core.space import REWARD_CODES
 from seal_hf.energy_losses import NCE, Margin
 from seal_hf.tasks.rewards import program as rewards
-from seal_hf.tasks.rewards.functions import read_function
+from seal_hf.tasks.rewards.reward import read_function
 
 TAGS = ["O", "B-X", "I-X"]
 

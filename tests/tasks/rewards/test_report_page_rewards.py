@@ -9,7 +9,7 @@ from test_spaces_rewards import ALL, TAGS, expected, share
 
 from seal_hf.reports.page import Page, render
 from seal_hf.tasks.rewards.page import followed, in_words, reward_sections
-from seal_hf.tasks.rewards.rule import Rule
+from seal_hf.tasks.rewards.rules import Rule
 from seal_hf.tasks.rewards.tag_rules import TagRuleReward
 
 pytest.importorskip("matplotlib")

@@ -27,9 +27,9 @@ from seal_hf.data.tensors.collators import TensorRows
 from seal_hf.energy_losses import ContrastiveDivergence, Margin
 from seal_hf.tasks.masks.space import BinaryMaskSpace
 from seal_hf.tasks.rewards import program as rewards
-from seal_hf.tasks.rewards.functions import LabelFunctionReward
 from seal_hf.tasks.rewards.label_rules import LabelRuleReward
 from seal_hf.tasks.rewards.mask_rules import MaskRuleReward
+from seal_hf.tasks.rewards.reward import LabelFunctionReward
 from seal_hf.tasks.rewards.space import RewardBinaryMaskSpace, RewardLabelSpace
 from seal_hf.training.samplers import WindowRepeatSampler
 

@@ -9,9 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from seal_hf import load_tags
-from seal_hf.tasks.rewards.functions import TagFunctionReward
-from seal_hf.tasks.rewards.rule import Rule
-from seal_hf.tasks.rewards.rules import read_rules
+from seal_hf.tasks.rewards.reward import TagFunctionReward
+from seal_hf.tasks.rewards.rules import Rule, read_rules
 from seal_hf.tasks.rewards.tag_rules import TagRuleReward
 
 RULES = Path(__file__).resolve().parents[3] / "recipes/rules/cora.yaml"

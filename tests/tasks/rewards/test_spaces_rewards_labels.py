@@ -9,8 +9,8 @@ import torch
 
 from seal_hf import Rule
 from seal_hf.core.hierarchy import Hierarchy
-from seal_hf.tasks.rewards.functions import LabelFunctionReward
 from seal_hf.tasks.rewards.label_rules import LabelRuleReward
+from seal_hf.tasks.rewards.reward import LabelFunctionReward
 from seal_hf.tasks.rewards.rules import read_rules
 
 LABELS = ["a", "b", "c", "d"]

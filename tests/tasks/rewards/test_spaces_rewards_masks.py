@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from seal_hf import Rule
-from seal_hf.tasks.rewards.functions import MaskFunctionReward
 from seal_hf.tasks.rewards.mask_rules import MaskRuleReward
+from seal_hf.tasks.rewards.reward import MaskFunctionReward
 
 FILE = """rules:
 - {area: [0.2, 0.5], weight: 2}

@@ -7,7 +7,7 @@ from tiny_models import WORDS, tiny_config, tiny_tokenizer
 from transformers import AutoModel
 
 from seal_hf.metrics import tag_metrics
-from seal_hf.tasks.tags import roles as srl
+from seal_hf.tasks.tags.program import ROLE_PROGRAM as srl
 
 ROLES = ("(ARG0*)", "(V*)", "(ARG1*", "*)")  # of four words, the second of which is the predicate
 

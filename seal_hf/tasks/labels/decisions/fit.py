@@ -17,7 +17,7 @@ from ....core.hierarchy import hierarchy_of
 from ....data.tensors.collators import TensorRows
 from ....training.decisions import predicted
 from ....training.evaluation import are_too_many, give_by_batch
-from ..metrics_by_batch import ThresholdScores
+from ..metrics import ThresholdScores
 from .label_decisions import NEVER_EMPTY, LabelDecisions
 from .seen_sets import SeenSets
 from .targets import F1_EXAMPLE

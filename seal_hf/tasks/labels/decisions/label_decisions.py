@@ -16,7 +16,9 @@ from ....utils.messages import few
 from ....utils.options import check_value
 from ..metrics import (
     DEFAULT_GRID,
+    HierarchicalCounts,
     SetCounts,
+    ThresholdScores,
     best_threshold,
     check_entries,
     decided_and_gold,
@@ -24,7 +26,6 @@ from ..metrics import (
     tune_threshold,
     with_known_labels,
 )
-from ..metrics_by_batch import HierarchicalCounts, ThresholdScores
 from .closed_sets import decode_closed_f1
 from .decoders import (
     before_calibration,
