@@ -110,19 +110,21 @@ def evaluate_by_batch(
     return metrics | {"threshold": decisions.threshold}, scorers["eval"].at_half.threshold_curve()
 
 
-DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, without `eval_` or `test_`
-    FIXED: "f1_example",
-    "threshold": "f1_example_tuned",
-    "thresholds": "f1_example_per_label",
-    "expected_f1": "f1_example_expected",
-    "calibrated_f1": "f1_example_calibrated",
-    CALIBRATED_JACCARD: "f1_example_calibrated_jaccard",
-    CLOSED: "f1_example_closed",
-    CALIBRATED_CLOSED: "f1_example_closed_calibrated",
-    SEEN: "f1_example_seen",
-    SEEN_F1: "f1_example_seen_expected",
+NAMED = {  # decoder -> key of its example F1 in the result files, without `eval_` or `test_`, and its name for readers
+    FIXED: ("f1_example", "at 0.5"),
+    THRESHOLD: ("f1_example_tuned", "at the tuned threshold"),
+    "thresholds": ("f1_example_per_label", "at tuned thresholds, one per label"),
+    "expected_f1": ("f1_example_expected", "of the sets of highest expected F1"),
+    "calibrated_f1": ("f1_example_calibrated", "of the sets of highest expected F1, calibrated"),
+    CALIBRATED_JACCARD: ("f1_example_calibrated_jaccard", "of the sets of highest expected Jaccard index, calibrated"),
+    CLOSED: ("f1_example_closed", "of closed sets, highest expected F1"),
+    CALIBRATED_CLOSED: ("f1_example_closed_calibrated", "of closed sets, highest expected F1, calibrated"),
+    SEEN: ("f1_example_seen", "of the most probable sets, by those of training"),
+    SEEN_F1: ("f1_example_seen_expected", "of the sets of highest expected F1, by those of training"),
 }
-DECODER_FIGURES |= {f"{name}{NEVER_EMPTY}": f"{key}_never_empty" for name, key in DECODER_FIGURES.items()}
+DECODER_FIGURES = {
+    f"{name}{end}": f"{key}{end and '_never_empty'}" for end in ("", NEVER_EMPTY) for name, (key, _) in NAMED.items()
+}
 LINEAR = {ENCODER: "on the same encoder, frozen", FEATURES: "on the same features"}  # what a linear baseline reads
 LINEAR_FIGURES = {
     figure_key(target, on): f"{name} of a logistic regression {words}"
@@ -147,29 +149,11 @@ FIGURES = {
     "exact_match_decided": "exact match of the decisions",
     "hamming_loss_decided": "Hamming loss of the decisions",
     **LINEAR_FIGURES,
-    "f1_example": "example F1 at 0.5",
-    "f1_example_never_empty": "example F1 at 0.5, never empty",
-    "f1_example_tuned": "example F1 at the tuned threshold",
-    "f1_example_tuned_never_empty": "example F1 at the tuned threshold, never empty",
-    "f1_example_per_label": "example F1 at tuned thresholds, one per label",
-    "f1_example_per_label_never_empty": "example F1 at tuned thresholds, one per label, never empty",
-    "f1_example_expected": "example F1 of the sets of highest expected F1",
-    "f1_example_expected_never_empty": "example F1 of the sets of highest expected F1, never empty",
-    "f1_example_calibrated": "example F1 of the sets of highest expected F1, calibrated",
-    "f1_example_calibrated_never_empty": "example F1 of the sets of highest expected F1, calibrated, never empty",
-    "f1_example_calibrated_jaccard": "example F1 of the sets of highest expected Jaccard index, calibrated",
-    "f1_example_calibrated_jaccard_never_empty": "example F1 of the sets of highest expected Jaccard index, "
-    "calibrated, never empty",
-    "f1_example_closed": "example F1 of closed sets, highest expected F1",
-    "f1_example_closed_never_empty": "example F1 of closed sets, highest expected F1, never empty",
-    "f1_example_closed_calibrated": "example F1 of closed sets, highest expected F1, calibrated",
-    "f1_example_closed_calibrated_never_empty": "example F1 of closed sets, highest expected F1, calibrated, "
-    "never empty",
-    "f1_example_seen": "example F1 of the most probable sets, by those of training",
-    "f1_example_seen_never_empty": "example F1 of the most probable sets, by those of training, never empty",
-    "f1_example_seen_expected": "example F1 of the sets of highest expected F1, by those of training",
-    "f1_example_seen_expected_never_empty": "example F1 of the sets of highest expected F1, by those of training, "
-    "never empty",
+    **{
+        f"{key}{end}": f"example F1 {words}{', never empty' if end else ''}"
+        for key, words in NAMED.values()
+        for end in ("", "_never_empty")
+    },
     "f1_micro": "micro F1 at 0.5",
     "f1_micro_tuned": "micro F1 at the tuned threshold",
     "f1_macro": "macro F1 at 0.5",
@@ -571,23 +555,24 @@ def hint_of_baseline(score: float, baseline: float, reads: str) -> str | None:
     )
 
 
-TEXT = """\
-from transformers import pipeline
+def _by_pipeline(pipeline: str, scores: str, imported: str = "") -> dict[str, str]:
+    """Decoder -> code that applies it to the scores of a pipeline of transformers.
 
-classify = pipeline("text-classification", $name, top_k=None)
-scores = classify([$piped]$cut)[0]
-labels = [score["label"] for score in scores if score["score"] >= $threshold]
-"""
-TEXT_BY_LABEL = """\
-from transformers import pipeline
+    Args:
+        pipeline: its arguments.
+        scores: an expression for the labels' scores.
+        imported: a line before all others.
+    """
+    begin = f"{imported}from transformers import pipeline\n\nclassify = pipeline({pipeline})\n"
+    decided = f'scores = {scores}\nlabels = [score["label"] for score in scores if score["score"] >= {{}}]\n'
+    of_label = (
+        "config = classify.model.config\n"
+        'thresholds = {config.id2label[i]: t for i, t in enumerate(config.decisions["thresholds"])}\n'
+    )
+    one = begin + decided.format("$threshold")
+    return {FIXED: one, THRESHOLD: one, "thresholds": begin + of_label + decided.format('thresholds[score["label"]]')}
 
-classify = pipeline("text-classification", $name, top_k=None)
-config = classify.model.config
-thresholds = {config.id2label[i]: t for i, t in enumerate(config.decisions["thresholds"])}
-scores = classify([$piped]$cut)[0]
-labels = [score["label"] for score in scores if score["score"] >= thresholds[score["label"]]]
-"""
-IMPORTED = "import seal_hf  # registers the net with the Auto classes\n"
+
 PEFT = """\
 import torch
 from peft import AutoPeftModelForSequenceClassification
@@ -612,11 +597,11 @@ with torch.no_grad():
     probabilities = model.eval()(**inputs).logits.sigmoid()
 labels = (probabilities >= $threshold).nonzero()[:, 1]  # ids of the table below
 """
-SEAL_TEXT = """\
+SEAL = """\
 from seal_hf import SealForMultiLabel
 
 model = SealForMultiLabel.from_pretrained($name, with_loss_net=False)
-probabilities, decisions = model.predict([$given])
+probabilities, decisions = model.predict([{}])
 labels = [model.config.id2label[i] for i, decided in enumerate(decisions[0].tolist()) if decided]
 """
 SEAL_FEATURES = """\
@@ -627,22 +612,6 @@ model = SealForMultiLabel.from_pretrained($name, with_loss_net=False)
 features = torch.zeros(1, model.config.input_size)  # your rows, raw: the model normalises them
 probabilities, decisions = model.predict(features=features)
 labels = [model.config.id2label[i] for i, decided in enumerate(decisions[0].tolist()) if decided]
-"""
-IMAGE_LABELS = """\
-from transformers import pipeline
-
-classify = pipeline("image-classification", $name, top_k=$num_labels)
-scores = classify("image.png")
-labels = [score["label"] for score in scores if score["score"] >= $threshold]
-"""
-IMAGE_LABELS_BY_LABEL = """\
-from transformers import pipeline
-
-classify = pipeline("image-classification", $name, top_k=$num_labels)
-config = classify.model.config
-thresholds = {config.id2label[i]: t for i, t in enumerate(config.decisions["thresholds"])}
-scores = classify("image.png")
-labels = [score["label"] for score in scores if score["score"] >= thresholds[score["label"]]]
 """
 IMAGE_LABELS_PEFT = """\
 import torch
@@ -657,14 +626,6 @@ inputs = AutoImageProcessor.from_pretrained($name)(image, return_tensors="pt")
 with torch.no_grad():
     probabilities = model(**inputs).logits.sigmoid()
 labels = (probabilities >= $threshold).nonzero()[:, 1]  # ids of the table below
-"""
-IMPORTED_CNN = "import seal_hf  # registers the convolutional net with the Auto classes\n"
-SEAL_IMAGE_LABELS = """\
-from seal_hf import SealForMultiLabel
-
-model = SealForMultiLabel.from_pretrained($name, with_loss_net=False)
-probabilities, decisions = model.predict(["image.png"])
-labels = [model.config.id2label[i] for i, decided in enumerate(decisions[0].tolist()) if decided]
 """
 
 BEST_SET = "It decides the label set with the highest expected example F1"
@@ -715,7 +676,7 @@ EXAMPLES = (  # texts, and a second one for models of pairs
     ("Prices of crude oil fell after the harvest of wheat was better than expected.", "Oil became dearer."),
 )
 LABELS: dict[str, Any] = {
-    "seal": SEAL_TEXT,
+    "seal": SEAL.format("$given"),
     "plainly": "Without `seal_hf`, `transformers` gives the probability of each label and decides nothing.",
     "pipeline_tag": "text-classification",
     "task": "multi-label classification",
@@ -735,29 +696,27 @@ OF_FEATURES: dict[str, Any] = LABELS | {
     "files": ("new.arff", "predictions.csv"),
 }
 IMAGE_SETS: dict[str, Any] = LABELS | {
-    "seal": SEAL_IMAGE_LABELS,
+    "seal": SEAL.format('"image.png"'),
     "pipeline_tag": "image-classification",
     "unit": "image",
     "files": ("new_images", "predictions.csv"),
 }
-POOLED = {FIXED: IMPORTED + TEXT, THRESHOLD: IMPORTED + TEXT, "thresholds": IMPORTED + TEXT_BY_LABEL}
-CNN = {
-    FIXED: IMPORTED_CNN + IMAGE_LABELS,
-    THRESHOLD: IMPORTED_CNN + IMAGE_LABELS,
-    "thresholds": IMPORTED_CNN + IMAGE_LABELS_BY_LABEL,
-}
-OF_IMAGES = {FIXED: IMAGE_LABELS, THRESHOLD: IMAGE_LABELS, "thresholds": IMAGE_LABELS_BY_LABEL}
+PIPED = '"text-classification", $name, top_k=None', "classify([$piped]$cut)[0]"
+PIPED_IMAGES = '"image-classification", $name, top_k=$num_labels', 'classify("image.png")'
+IMPORTED, CNN = "import seal_hf  # registers the {} with the Auto classes\n", "convolutional net"
 
 CARDS = {
-    "text": CardKind({FIXED: TEXT, THRESHOLD: TEXT, "thresholds": TEXT_BY_LABEL}, **LABELS),
+    "text": CardKind(_by_pipeline(*PIPED), **LABELS),
     "peft": CardKind({FIXED: PEFT, THRESHOLD: PEFT}, **LABELS | PEFT_LIBRARY),
     "adapters": CardKind({FIXED: ADAPTERS, THRESHOLD: ADAPTERS}, **LABELS | ADAPTERS_LIBRARY),
     "features": CardKind(**OF_FEATURES | OURS),
-    "text_pooled": CardKind(**LABELS | OURS | {"plain": POOLED}),
+    "text_pooled": CardKind(**LABELS | OURS | {"plain": _by_pipeline(*PIPED, IMPORTED.format("net"))}),
     "peft_pooled": CardKind(**LABELS | OURS | PEFT_LIBRARY),
     "adapters_pooled": CardKind(**LABELS | OURS | ADAPTERS_LIBRARY),
-    "image_labels": CardKind(OF_IMAGES, **IMAGE_SETS),
-    "image_labels_cnn": CardKind(**IMAGE_SETS | OURS | {"plain": CNN}),
+    "image_labels": CardKind(_by_pipeline(*PIPED_IMAGES), **IMAGE_SETS),
+    "image_labels_cnn": CardKind(
+        **IMAGE_SETS | OURS | {"plain": _by_pipeline(*PIPED_IMAGES, IMPORTED.format("convolutional net"))}
+    ),
     "image_labels_peft": CardKind(
         {FIXED: IMAGE_LABELS_PEFT, THRESHOLD: IMAGE_LABELS_PEFT}, **IMAGE_SETS | PEFT_LIBRARY
     ),

@@ -1,4 +1,5 @@
-"""Reports on a trained segmentation net of two classes: figures, a table; above them those of several."""
+"""Reports on a trained segmentation net of several classes, then of two, and of both: figures, tables, files. Then the
+model cards of masks: names for the Hub, code snippets, and how decoders decide, in words."""
 
 from __future__ import annotations
 
@@ -85,14 +86,12 @@ def constant_class_mask(split: SegmentationSplit, num_classes: int) -> np.ndarra
 
 def class_tables(metrics: Mapping[str, float], label_names: Sequence[str]) -> str:
     """The closing tables: a line per figure, and one per class, validation and test side by side."""
-    splits = {"validation": "eval", "test": "test"}
-    rows = [
-        {"figure": name, **{title: metrics.get(f"{split}_{key}") for title, split in splits.items()}}
-        for key, name in CLASS_FIGURES.items()
-        if f"eval_{key}" in metrics
-    ]
-    by_class = {title: class_ious(metrics, split, label_names) for title, split in splits.items()}
-    return f"{results_table(rows)}\n\n{iou_table(label_names, by_class)}"
+    by_class = {
+        SHOWN.get(split, split): class_ious(metrics, split, label_names)
+        for split in ("eval", "test")
+        if f"{split}_mean_iou" in metrics
+    }
+    return f"{results_table(figure_rows(metrics, CLASS_FIGURES))}\n\n{iou_table(label_names, by_class)}"
 
 
 def class_ious(metrics: Mapping[str, float], split: str, label_names: Sequence[str]) -> list[float]:
@@ -110,51 +109,7 @@ def iou_table(label_names: Sequence[str], columns: Mapping[str, Sequence[float]]
     return results_table(rows)
 
 
-def class_mask_ending(
-    trainer: Any,
-    splits: Mapping[str, Any],
-    data: SegmentationData,
-    card: Mapping[str, Any] | None = None,
-) -> Ending:
-    """Evaluate a run on several classes, as [`mask_ending`] does."""
-    metrics, masks = evaluate_class_masks(trainer, splits, data.label_names, data.train)
-
-    def report(folder: Path) -> tuple[str, dict[str, Any]]:
-        found = class_page_facts(data, masks)
-        write_arrays(folder, data, {split: {"masks": values} for split, values in masks.items()})
-        return class_tables(metrics, data.label_names), {"class_masks": found}
-
-    return Ending(
-        metrics,
-        CLASS_FIGURES,
-        "mean_iou",
-        report,
-        rows={split: len(rows) for split, rows in splits.items()},
-        files=("images", "masks"),
-        score=score_of(metrics, "mean_iou", CLASS_FIGURES["mean_iou"]),
-        hints=[hint_of_one_mask(metrics["eval_mean_iou"], metrics["eval_mean_mask_iou"], trainer.args)],
-        card=card or {},
-    )
-
-
-def class_page_facts(data: SegmentationData, masks: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """What the page of a run shows: the decisions on `test`, or else on validation.
-
-    Args:
-        masks: (N, H, W) of class ids of each split.
-    """
-    shown, last, split = last_split(data, masks)
-    origin = partial(row_origin, data, split)
-    return {"split": split, **class_mask_facts(masks[last], shown, data.label_names, origin)}
-
-
-def last_split(data: SegmentationData, found: Mapping[str, Any]) -> tuple[SegmentationSplit, str, str]:
-    """The split that a report shows, its name among the predictions, and its name in the data."""
-    if "test" in found:
-        assert data.test is not None, "it has predictions"
-        return data.test, "test", "test"
-    return data.validation, "eval", "validation"
-
+# Those of two classes.
 
 FIGURES = {
     "mean_iou": "mean IoU at 0.5",
@@ -226,82 +181,70 @@ def constant_mask(split: SegmentationSplit) -> np.ndarray:
     return (mean >= threshold).astype(np.uint8)
 
 
-def mask_table(metrics: Mapping[str, float], decisions: MaskDecisions | None = None, folded: bool = False) -> str:
-    """The closing table: a line per figure, validation and test side by side, and the threshold. With `decisions`, the
-    saved decoder is marked, `folded` into the bias or not."""
-    chosen = None if decisions is None else DECODER_FIGURES[decisions.decoder]
-    rows = figure_rows(metrics, FIGURES, chosen)
-    mark = "" if decisions is None else f"\n\n{chosen_line(decisions.decoder, folded)}"
-    return f"{results_table(rows)}{mark}\n\nthreshold tuned on validation: {metrics['threshold']:g}"
+def mask_table(metrics: Mapping[str, float], decisions: MaskDecisions, folded: bool = False) -> str:
+    """The closing table: a line per figure, validation and test side by side, and the threshold. The saved decoder is
+    marked, `folded` into the bias or not."""
+    table = results_table(figure_rows(metrics, FIGURES, DECODER_FIGURES[decisions.decoder]))
+    threshold = f"threshold tuned on validation: {metrics['threshold']:g}"
+    return f"{table}\n\n{chosen_line(decisions.decoder, folded)}\n\n{threshold}"
+
+
+# Both.
 
 
 def mask_ending(
-    trainer: Any,
-    splits: Mapping[str, Any],
-    data: Any,
-    card: Mapping[str, Any] | None = None,
+    trainer: Any, splits: Mapping[str, Any], data: SegmentationData, card: Mapping[str, Any] | None = None
 ) -> Ending:
-    """Evaluate a segmentation run. Its report writes the files of [`write_masks`].
+    """Evaluate a segmentation run. Its report writes `_predictions_SPLIT.npz` for each split: `masks` (N, H, W), uint8
+    class ids; for two classes also `probabilities` (N, H, W) of foreground, in half precision; and `origins` (N,), the
+    source of each image as JSON.
 
     Args:
-        splits, data: as for [`evaluate_masks`] and [`write_masks`].
+        splits: rows by name, with `eval`.
+        data: from [`load_masks`].
         card: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
     """
-    if isinstance(trainer.space, MaskSpace):
-        return class_mask_ending(trainer, splits, data, card)
-    metrics, probabilities = evaluate_masks(trainer, splits, data.train)
-    decisions = MaskDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
+    of_classes = isinstance(trainer.space, MaskSpace)
+    if of_classes:
+        metrics, decided = evaluate_class_masks(trainer, splits, data.label_names, data.train)
+        names, figure, decoder = CLASS_FIGURES, "mean_iou", None
+        arrays = {split: {"masks": masks} for split, masks in decided.items()}
+    else:
+        metrics, probabilities = evaluate_masks(trainer, splits, data.train)
+        decisions = MaskDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
+        names, figure, decoder = FIGURES, DECODER_FIGURES[decisions.decoder], decisions.folded or decisions.decoder
+        arrays = {
+            split: {
+                "probabilities": p.astype(np.float16),
+                "masks": (p.astype(np.float64) >= decisions.cut()).astype(np.uint8),
+            }
+            for split, p in probabilities.items()
+        }
 
     def report(folder: Path) -> tuple[str, dict[str, Any]]:
-        write_masks(folder, data, probabilities, decisions.cut())
-        found = page_facts(data, probabilities, decisions.cut())
+        write_arrays(folder, data, arrays)
+        last = "test" if "test" in arrays else "eval"
+        shown: Any = data.test if last == "test" else data.validation
+        origin = partial(row_origin, data, SHOWN.get(last, last))
+        found: dict[str, Any] = {"split": SHOWN.get(last, last)}
+        if of_classes:
+            found |= class_mask_facts(decided[last], shown, data.label_names, origin)
+            return class_tables(metrics, data.label_names), {"class_masks": found}
+        found |= mask_facts(probabilities[last], shown, decisions.cut(), origin)
+        found["curve"] = threshold_facts(probabilities["eval"], data.validation.masks)
         return mask_table(metrics, decisions, getattr(trainer.args, "fold_decision", False)), {"masks": found}
 
-    figure = DECODER_FIGURES[decisions.decoder]
     return Ending(
         metrics,
-        FIGURES,
+        names,
         figure,
         report,
         rows={split: len(rows) for split, rows in splits.items()},
         files=None if card is None else ("images", "masks"),
-        score=score_of(metrics, figure, FIGURES[figure], decisions.folded or decisions.decoder),
+        score=score_of(metrics, figure, names[figure], decoder),
         hints=[hint_of_one_mask(metrics[f"eval_{figure}"], metrics["eval_mean_mask_iou"], trainer.args)],
         card=card,
     )
-
-
-def page_facts(data: SegmentationData, probabilities: Mapping[str, np.ndarray], threshold: float) -> dict[str, Any]:
-    """What the page of a run shows: the decisions on `test`, or else on validation, and the curve of validation.
-
-    Args:
-        data, probabilities, threshold: as for [`write_masks`].
-    """
-    shown, last, split = last_split(data, probabilities)
-    found = mask_facts(probabilities[last], shown, threshold, partial(row_origin, data, split))
-    curve = threshold_facts(probabilities["eval"], data.validation.masks)
-    return {"split": split, **found, "curve": curve}
-
-
-def write_masks(
-    folder: str | Path,
-    data: SegmentationData,
-    probabilities: Mapping[str, np.ndarray],
-    threshold: float = 0.5,
-) -> None:
-    """Write `_predictions_SPLIT.npz` for each split: `probabilities` (N, H, W) in half precision, `masks` (N, H, W) of
-    0 and 1, and `origins` (N,), the source of each image as JSON.
-
-    Args:
-        data: from [`load_masks`].
-        probabilities: of `eval` and perhaps `test`, from [`evaluate_masks`].
-        threshold: of the masks.
-    """
-    arrays: dict[str, dict[str, Any]] = {}
-    for split, values in probabilities.items():
-        masks = (values.astype(np.float64) >= threshold).astype(np.uint8)
-        arrays[split] = {"probabilities": values.astype(np.float16), "masks": masks}
-    write_arrays(folder, data, arrays)
 
 
 def write_arrays(folder: str | Path, data: SegmentationData, arrays: Mapping[str, Mapping[str, Any]]) -> None:

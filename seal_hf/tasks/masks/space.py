@@ -124,7 +124,7 @@ class PixelSpace(OutputSpace):
     @classmethod
     def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> PixelSpace:
         """Raises ValueError if `task_loss` is unknown for masks."""
-        return cls.made_for(task_net, **cls.options_from(args))
+        return cls(*cls.sizes_of(task_net), **cls.options_from(args))
 
     @staticmethod
     def options_from(args: Any) -> dict[str, Any]:
@@ -141,12 +141,12 @@ class PixelSpace(OutputSpace):
 
     @classmethod
     def for_model(cls, task_net: PreTrainedModel) -> PixelSpace:
-        return cls.made_for(task_net)
+        return cls(*cls.sizes_of(task_net))
 
     @classmethod
-    @abstractmethod
-    def made_for(cls, task_net: PreTrainedModel, **options: Any) -> PixelSpace:
-        """The space of this task-net's outputs."""
+    def sizes_of(cls, task_net: PreTrainedModel) -> tuple[int, ...]:
+        """The first arguments of the constructor, which the task-net's config has."""
+        return ()
 
     def of(self, batch: dict[str, Tensor]) -> OutputSpace:
         """Raises ValueError for weights of images, which the pixel losses do not support."""
@@ -398,10 +398,6 @@ class BinaryMaskSpace(PixelSpace):
     dvn_gold_starts = 0.5  # Gygli et al. 2017 too
     num_classes = 2
 
-    @classmethod
-    def made_for(cls, task_net: PreTrainedModel, **options: Any) -> BinaryMaskSpace:
-        return cls(**options)
-
     def check_loss(self, loss: LossTraits, num_labels: int) -> None:
         """As for all masks; ValueError also for InfNet+."""
         if loss.has_partner:
@@ -536,9 +532,9 @@ class MaskSpace(PixelSpace):
         self.num_classes = num_classes
 
     @classmethod
-    def made_for(cls, task_net: PreTrainedModel, **options: Any) -> MaskSpace:
+    def sizes_of(cls, task_net: PreTrainedModel) -> tuple[int, ...]:
         config: Any = task_net.config
-        return cls(config.num_labels, **options)
+        return (config.num_labels,)
 
     def check(self, logits: Tensor, labels: Tensor) -> None:
         """Logits must be (B, C, h, w), labels (B, H, W).

@@ -296,6 +296,13 @@ class RewardedPixels(Rewarded, PixelSpace):
 
     unlabelled, uncounted_label = UNLABELLED_PIXEL, IGNORE
 
+    @classmethod
+    def from_arguments(  # type: ignore[override]  # the caller also passes a reward
+        cls, args: Any, task_net: PreTrainedModel, reward: RewardFunction
+    ) -> RewardedPixels:
+        """As for masks, with this reward."""
+        return cls(reward, *cls.sizes_of(task_net), **cls.options_from(args))
+
     def check_values(self, labels: Tensor, where: str) -> None:
         super().check_values(labels.masked_fill(labels == UNLABELLED_PIXEL, IGNORE), where)
 
@@ -329,13 +336,6 @@ class RewardBinaryMaskSpace(RewardedPixels, BinaryMaskSpace):
         options: as for [`BinaryMaskSpace`].
     """
 
-    @classmethod
-    def from_arguments(  # type: ignore[override]  # the caller also passes a reward
-        cls, args: Any, task_net: PreTrainedModel, reward: RewardFunction
-    ) -> RewardBinaryMaskSpace:
-        """As for binary masks, with this reward."""
-        return cls(reward, **cls.options_from(args))
-
     def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
         return log_odds(logits, gold.shape[-2:])
 
@@ -360,14 +360,6 @@ class RewardMaskSpace(RewardedPixels, MaskSpace):
                 f"{UNLABELLED_PIXEL} marks missing gold."
             )
         super().__init__(reward, num_classes, **options)
-
-    @classmethod
-    def from_arguments(  # type: ignore[override]  # the caller also passes a reward
-        cls, args: Any, task_net: PreTrainedModel, reward: RewardFunction
-    ) -> RewardMaskSpace:
-        """As for masks, with this reward."""
-        config: Any = task_net.config
-        return cls(reward, config.num_labels, **cls.options_from(args))
 
     def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
         return self.fit(logits, gold).log_softmax(1)
