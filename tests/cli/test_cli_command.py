@@ -57,10 +57,6 @@ def process(*words, folder=ROOT):
     return subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True)
 
 
-def module_of(name):
-    return command.COMMANDS[name][0].split(":")[0]
-
-
 def test_help_lists_the_subcommands_and_train_its_own(monkeypatch, capsys):
     assert run(monkeypatch, "--help") == 0
     listed = [line[2:].split("  ")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
@@ -171,8 +167,10 @@ def test_a_program_of_a_user_has_all_names_and_registered_nets(tmp_path):
 
 @pytest.mark.parametrize("name", [name for name in SUBCOMMANDS if name.startswith("train")])
 def test_flags_read_from_sources_are_those_of_the_parser(name):
-    parser = recipe_parser(importlib.import_module(module_of(name)).ARGUMENTS)
-    assert known_flags(module_of(name)) == {flag for action in parser._actions for flag in action.option_strings}
+    tuple_of_flags = command.flags_of(command.COMMANDS[name][0])
+    module, _, attribute = tuple_of_flags.partition(":")
+    parser = recipe_parser(getattr(importlib.import_module(module), attribute or "ARGUMENTS"))
+    assert known_flags(tuple_of_flags) == {flag for action in parser._actions for flag in action.option_strings}
 
 
 def test_a_comparison_takes_its_own_flags_and_those_of_the_kinds_training():

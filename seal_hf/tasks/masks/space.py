@@ -144,7 +144,7 @@ class PixelSpace(OutputSpace):
         return cls(*cls.sizes_of(task_net))
 
     @classmethod
-    def sizes_of(cls, task_net: PreTrainedModel) -> tuple[int, ...]:
+    def sizes_of(cls, task_net: PreTrainedModel) -> tuple[Any, ...]:
         """The first arguments of the constructor, which the task-net's config has."""
         return ()
 
@@ -532,7 +532,7 @@ class MaskSpace(PixelSpace):
         self.num_classes = num_classes
 
     @classmethod
-    def sizes_of(cls, task_net: PreTrainedModel) -> tuple[int, ...]:
+    def sizes_of(cls, task_net: PreTrainedModel) -> tuple[Any, ...]:
         config: Any = task_net.config
         return (config.num_labels,)
 
