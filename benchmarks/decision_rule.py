@@ -45,6 +45,7 @@ from seal_hf.decisions import (
 from seal_hf.lab.compare.statistics import mean_std
 from seal_hf.nets.feature_cache import cached_features
 from seal_hf.tasks.labels.decisions.decoders import clipped_logit
+from seal_hf.tasks.labels.decisions.fitting import ValidationRows
 from seal_hf.tasks.labels.decisions.label_decisions import ERRORS, usual_decoder
 from seal_hf.tasks.labels.decisions.seen_sets import SeenSets
 from seal_hf.tasks.labels.decisions.targets import F1_EXAMPLE, F1_MACRO, JACCARD, TARGETS, target_scores
@@ -209,7 +210,8 @@ def draw(recorded: Recorded, order: np.ndarray, rows: int, options: dict[str, An
     differing = {F1_EXAMPLE: ("", {}), F1_MACRO: ("thresholds", {"thresholds": of_labels}), JACCARD: ("seen_f1", {})}
     for target, (start, numbers) in differing.items():
         if names := [name for name in fitted.names if name.startswith(start)]:
-            crossed = LabelDecisions.cross_fitted(p[fitting], labels[fitting], names, target=target, **options)
+            rows_of_target = ValidationRows(p[fitting], labels[fitting], target=target, **options)
+            crossed = LabelDecisions.cross_fitted(rows_of_target, names)
             kept[target] = crossed, replace(fitted, target=target, **numbers).decide_by(p[test], names)
     rates = (recorded.train.sum(0) + 0.5) / (len(recorded.train) + 1)
     shifted = shifted_sets(p[fitting], labels[fitting], p[test], rates)

@@ -26,11 +26,11 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "train energy": ("seal_hf.tasks.labels.program:energy_main", "an energy network of label sets on its own"),
     "train mask-energy": ("seal_hf.tasks.masks.program:energy_main", "an energy network of masks on its own"),
     "decide fit": (
-        "seal_hf.tasks.labels.decide:fit",
+        "seal_hf.cli.decide:fit",
         "fit decisions on probabilities of any model, and gold labels",
     ),
-    "decide apply": ("seal_hf.tasks.labels.decide:apply", "decide on new probabilities, and say which rows to review"),
-    "decide report": ("seal_hf.tasks.labels.decide:report", "figures of decisions on labelled rows, and a page"),
+    "decide apply": ("seal_hf.cli.decide:apply", "decide on new probabilities, and say which rows to review"),
+    "decide report": ("seal_hf.cli.decide:report", "figures of decisions on labelled rows, and a page"),
     "rules": (
         "seal_hf.tasks.rewards.program:check_main",
         "rules check FILE: what each rule does on data, before training",

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from .core.decisions import FIXED, FOLDABLE, THRESHOLD, Decisions, as_threshold
 from .core.task import DECISIONS
 from .tasks.labels.decisions.closed_sets import decode_closed_f1
-from .tasks.labels.decisions.decoders import (
+from .tasks.labels.decisions.decoders import decode_expected_f1, rescaled
+from .tasks.labels.decisions.fitting import (
     constant_probabilities,
-    decode_expected_f1,
     platt_scaling,
-    rescaled,
     thresholds_of_label_f1,
     tune_thresholds_per_label,
 )

@@ -2,7 +2,8 @@
 
 Blocks of Python run in their order, each page in one namespace and in an empty folder, with two training steps. Those
 of the tutorials run as notebooks, each in a process. A block below `<!-- file: NAME -->` is that file; `mine.csv` is
-there too. What cannot run is below `<!-- not run: REASON -->`. The encoder that pages name is a tiny one here.
+there too. On a page with files, commands of `seal-hf decide` run too. What cannot run is below
+`<!-- not run: REASON -->`. The encoder that pages name is a tiny one here.
 """
 
 import contextlib
@@ -25,6 +26,7 @@ from transformers import AutoModel, TrainingArguments
 
 from seal_hf import ENERGIES, ENERGY_LOSSES, TASK_LOSSES, EnergyTrainingArguments, SealTrainingArguments
 from seal_hf.__main__ import COMMANDS, kind_compared, modules_of_flags
+from seal_hf.__main__ import main as command
 from seal_hf.cli.known_flags import mistyped_flag
 from seal_hf.data import digit_masks
 
@@ -101,6 +103,10 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, encoder, two_steps
         for comment, value, language, text in blocks(page):
             if comment == "file":
                 Path(value).write_text(text, encoding="utf-8")
+            elif language == "bash" and text.startswith("seal-hf decide") and [*Path().glob("*.jsonl")]:
+                for line in text.splitlines():
+                    monkeypatch.setattr(sys, "argv", shlex.split(line))
+                    command()
             elif language == "python" and comment is None:
                 exec(compile(ENCODERS.sub(encoder, text), page, "exec"), names)  # noqa: S102 - our own page
 

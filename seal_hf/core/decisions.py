@@ -146,9 +146,13 @@ class Decisions(ABC):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the decisions as a JSON file, which `load`, `seal-hf decide` and `seal-hf predict --decoder` read."""
-        text = json.dumps({"output": self.output, **self.as_json()}, indent=1, ensure_ascii=False)
+        text = json.dumps(self.as_file(), indent=1, ensure_ascii=False)
         with whole_file(path) as unfinished:
             unfinished.write_text(text + "\n", encoding="utf-8")
+
+    def as_file(self) -> dict[str, Any]:
+        """The value to write to a file of its own, without a config beside it."""
+        return {"output": self.output, **self.as_json()}
 
     @classmethod
     def load(cls: type[DecisionsT], path: str | os.PathLike[str]) -> DecisionsT:

@@ -100,6 +100,11 @@ class Hierarchy:
                 np.minimum(columns[label], columns[parent], out=columns[label])
         return np.ascontiguousarray(columns.T)
 
+    def reordered(self, places: Sequence[int]) -> Hierarchy:
+        """The same hierarchy of the labels in another order: first the one that stood at `places[0]`, ..."""
+        now = {place: i for i, place in enumerate(places)}
+        return Hierarchy(tuple(tuple(now[parent] for parent in self.parents[place]) for place in places))
+
     def as_json(self) -> list[list[int]]:
         """The parents of each label, for a config."""
         return [list(above) for above in self.parents]

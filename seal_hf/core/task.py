@@ -35,6 +35,8 @@ class Task:
         choices: argument of a run that its spaces read -> the values that it takes.
         switches: argument that makes a choice -> each of its values -> the arguments that are read only with it.
         decisions: saved name of a space -> the [`Decisions`] of its outputs; without them, they are decided by oneself.
+        decide: a module with what `seal-hf decide` does, `fit`, `apply` and `report`, and with the formats that the
+            last two write, `WRITTEN` and `REPORTED`.
         model: the [`SealModel`] class for its task-net and loss-net.
         outputs: saved name of a space -> the [`OutputKind`] that reads and writes files for `seal-hf predict`.
         sections: key of the facts of a run -> a function that makes sections of its page, of these facts and the
@@ -58,6 +60,7 @@ class Task:
     choices: Mapping[str, Iterable[str]] = {}
     switches: Mapping[str, Mapping[str, Iterable[str]]] = {}
     decisions: Mapping[str, type[Decisions]] = {}
+    decide: Any = None
     model: Any = None
     outputs: Mapping[str, Any] = {}
     sections: Mapping[str, Callable[..., list[Any]]] = {}

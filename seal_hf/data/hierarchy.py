@@ -42,15 +42,8 @@ def with_hierarchy(data: MultiLabelData, source: str | os.PathLike[str] | Pairs)
     name = str(source) if isinstance(source, (str, os.PathLike)) else "`hierarchy`"
     if data.hierarchy is not None:
         raise DataError(f"`hierarchy` is {name}, but {data.name} has its own hierarchy. Leave it out.")
-    pairs = list(_of_file(Path(source)) if isinstance(source, (str, os.PathLike)) else _of_list(source))
-    if not pairs:
-        raise DataError(f"{name} is empty; expected pairs of a child and its parent.")
-    parents: dict[str, dict[str, None]] = {}
-    for child, parent in pairs:
-        parents.setdefault(child, {})[parent] = None
-    if cycle := find_cycle({child: list(above) for child, above in parents.items()}):
-        raise DataError(f"{name}: a cycle, {' -> '.join(cycle)} (child -> parent). Remove one of these lines.")
-    named = list(dict.fromkeys(label for pair in pairs for label in pair))
+    parents = _parents(name, _of_file(Path(source)) if isinstance(source, (str, os.PathLike)) else _of_list(source))
+    named = list(dict.fromkeys(label for child, above in parents.items() for label in (child, *above)))
     mentioned, own = set(named), set(data.label_names)
     known = [label for label in data.label_names if label in mentioned]
     if not known:
@@ -73,6 +66,34 @@ def with_hierarchy(data: MultiLabelData, source: str | os.PathLike[str] | Pairs)
             f"{few(unused, SHOWN)}."
         )
     return _closed(data, names, hierarchy, notes)
+
+
+def hierarchy_of_labels(file: str, labels: Sequence[str]) -> Hierarchy:
+    """The hierarchy of exactly these labels in a file, as for [`with_hierarchy`].
+
+    Raises:
+        DataError: as there, and if an ancestor of a label is not a label.
+    """
+    parents = _parents(file, _of_file(Path(file)))
+    if missing := sorted(_ancestors(labels, parents) - set(labels)):
+        raise DataError(f"{file}: {few([*map(repr, missing)], SHOWN)} are above labels, but have no scores. Add them.")
+    places = {label: i for i, label in enumerate(labels)}
+    pairs = [(places[child], places[above]) for child in labels for above in parents.get(child, ())]
+    if not pairs:
+        raise DataError(f"{file}: no label of the scores has a parent in it. The labels are {few(labels, SHOWN)}.")
+    return Hierarchy.of_pairs(pairs, len(labels))
+
+
+def _parents(name: str, pairs: Iterable[Pair]) -> dict[str, dict[str, None]]:
+    """Child -> its parents. Raises DataError if there are no pairs, or a cycle."""
+    parents: dict[str, dict[str, None]] = {}
+    for child, parent in pairs:
+        parents.setdefault(child, {})[parent] = None
+    if not parents:
+        raise DataError(f"{name} is empty; expected pairs of a child and its parent.")
+    if cycle := find_cycle({child: list(above) for child, above in parents.items()}):
+        raise DataError(f"{name}: a cycle, {' -> '.join(cycle)} (child -> parent). Remove one of these lines.")
+    return parents
 
 
 def path_hierarchy(names: Sequence[str], root: str | None = None) -> Hierarchy:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
+from ..core.arrays import sigmoid
 from ..utils.messages import few
 from .arff import ArffFile, numbers
 from .column_choice import INDEXES, LABELS
@@ -82,10 +83,8 @@ def read_scores(
         raise DataError(
             f"{place(row)}: the score of {found.labels[label]!r} is {values[row, label]:g}; expected {expected}."
         )
-    if found.ids is not None and len(set(found.ids)) < len(found.ids):
-        twice = next(one for i, one in enumerate(found.ids) if one in found.ids[:i])
-        raise DataError(f"{name}: two rows have the id {twice!r}. Give each row an id of its own.")
-    return found._replace(values=expit(values)) if logits else found
+    check_ids(name, found.ids)
+    return found._replace(values=sigmoid(values)) if logits else found
 
 
 def _chosen(found: Scores, labels: Sequence[str]) -> Scores:
@@ -193,6 +192,13 @@ def id_column_of(columns: Sequence[str], asked: str | None, source: str) -> str 
     if asked is not None and asked not in columns:
         raise DataError(f"{source} has no column {asked!r}; its columns are {few(columns)}. Name one with --id_column.")
     return asked if asked is not None else next((name for name in IDS if name in columns), None)
+
+
+def check_ids(source: str, ids: Sequence[str] | None) -> None:
+    """Raises DataError if two rows have the same id."""
+    if ids is not None and len(set(ids)) < len(ids):
+        twice = next(one for one, count in Counter(ids).items() if count > 1)
+        raise DataError(f"{source}: two rows have the id {twice!r}. Give each row an id of its own.")
 
 
 def id_of(value: Any) -> str:
@@ -335,34 +341,43 @@ def read_gold(
         gold, ids = _gold_arff(Path(name), scores.labels), None
     else:
         gold, ids = _gold_table(name, scores, id_column, label_column, label_format)
-    notes = []
-    if (ids is None) != (scores.ids is None):
-        notes.append(f"rows are matched by their order: {name if ids is None else scores.source} has no ids.")
-    if ids is None or scores.ids is None:
-        if len(gold) != len(scores.values):
-            raise DataError(
-                f"{name} has {len(gold)} rows, but {scores.source} has {len(scores.values)}. Give the same rows, or "
-                "ids in both."
-            )
-    else:
-        place = {one: i for i, one in enumerate(ids)}
-        if len(place) < len(ids):
-            twice = next(one for i, one in enumerate(ids) if one in ids[:i])
-            raise DataError(f"{name}: two rows have the id {twice!r}. Give each row an id of its own.")
-        missing = [one for one in scores.ids if one not in place]
-        if missing:
-            raise DataError(
-                f"{name} has no gold labels of {len(missing)} of the {len(scores.ids)} rows of {scores.source}: ids "
-                f"{few([*map(repr, missing)], 5)}."
-            )
-        if len(place) > len(scores.ids):
-            notes.append(f"{name}: {len(place) - len(scores.ids)} rows without scores are left out.")
-        gold = gold[[place[one] for one in scores.ids]]
+    places, notes = matched(name, ids, len(gold), scores.source, scores.ids, len(scores.values))
+    gold = gold[places]
     if not gold.max(initial=0) > 0:
         raise DataError(f"{name}: no row has a gold label, so there is nothing to fit or measure.")
     if not (gold == 0).any():
         raise DataError(f"{name}: labels are 1 or unknown, but never 0. {WRITE_ZERO}")
     return gold, notes
+
+
+def matched(
+    source: str, ids: list[str] | None, num_rows: int, other: str, wanted: list[str] | None, num_wanted: int
+) -> tuple[np.ndarray, list[str]]:
+    """The places of the rows of a file that belong to the wanted rows of another, and notes: by their ids if both have
+    ids, else in their order.
+
+    Raises:
+        DataError: a row is missing, two rows have one id, or without ids the numbers of rows differ.
+    """
+    if ids is None or wanted is None:
+        if num_rows != num_wanted:
+            raise DataError(
+                f"{source} has {num_rows} rows, but {other} has {num_wanted}. Give the same rows, or ids in both."
+            )
+        alone = source if ids is None else other
+        notes = [] if ids is wanted else [f"rows are matched by their order: {alone} has no ids."]
+        return np.arange(num_rows), notes
+    place = {one: i for i, one in enumerate(ids)}
+    check_ids(source, ids)
+    check_ids(other, wanted)
+    if missing := [one for one in wanted if one not in place]:
+        raise DataError(
+            f"{source} has no gold labels of {len(missing)} of the {len(wanted)} rows of {other}: ids "
+            f"{few([*map(repr, missing)], 5)}."
+        )
+    left = len(ids) - len(wanted)
+    notes = [f"{source}: {left} rows without scores are left out."] if left else []
+    return np.array([place[one] for one in wanted], dtype=np.int64), notes
 
 
 def _gold_arrays(name: str, labels: Sequence[str]) -> tuple[np.ndarray, list[str] | None]:

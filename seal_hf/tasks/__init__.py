@@ -23,6 +23,11 @@ def _part(module: str, name: str) -> Any:
     return property(lambda task: getattr(import_module(f".{module}", __name__), name))
 
 
+def _module(module: str) -> Any:
+    """A property: a module, which is imported when the property is first read."""
+    return property(lambda task: import_module(f".{module}", __name__))
+
+
 def _parts(module: str, **names: str) -> Any:
     """A property: key -> a name of a module, which is imported when the property is first read."""
 
@@ -50,6 +55,7 @@ class LabelTask(Task):
     choices = _parts("labels.decisions.targets", target="OF_RUNS")
     decisions = _parts("labels.decisions.label_decisions", multi_label="LabelDecisions")
     fit_decisions = _part("labels.decisions.fit", "fit_decisions")
+    decide = _module("labels.decide")
     model = _part("labels.model", "SealForMultiLabel")
     outputs = _parts("labels.files", multi_label="LabelOutput")
     sections = _parts("labels.page", labels="label_sections")
@@ -97,6 +103,7 @@ class TagTask(Task):
     choices = _parts("tags.space", tag_score="TAG_SCORES")
     decisions = _parts("tags.decisions", tag_sequence="TagDecisions")
     fit_decisions = _part("tags.decisions", "fit_decisions")
+    decide = _module("tags.decide")
     model = _part("tags.model", "SealForTokenClassification")
     outputs = _parts("tags.files", tag_sequence="TagOutput")
     sections = _parts("tags.page", tags="tag_sections")
@@ -155,6 +162,7 @@ class MaskTask(Task):
     switches = _parts("masks.space", sample_coherence="COHERENCE")
     decisions = _parts("masks.decisions", binary_mask="MaskDecisions", masks="ClassMaskDecisions")
     fit_decisions = _part("masks.decisions", "fit_decisions")
+    decide = _module("masks.decide")
     model = _part("masks.model", "SealForSegmentation")
     check_net = _part("masks.model", "check_logit_map")
     outputs = _parts("masks.files", binary_mask="BinaryMaskOutput", masks="ClassMaskOutput")

@@ -14,10 +14,10 @@ from predicting import trained_on_features, write
 from pyarrow import parquet
 from scipy.special import logit
 
-from seal_hf.cli import evaluate, predict
+from seal_hf.cli import decide, evaluate, predict
+from seal_hf.core.hierarchy import Hierarchy
 from seal_hf.data.score_files import read_gold, read_scores
-from seal_hf.decisions import LabelDecisions, MaskDecisions
-from seal_hf.tasks.labels import decide
+from seal_hf.decisions import ClassMaskDecisions, LabelDecisions, MaskDecisions
 
 NAMES = ["rain", "snow, or hail", "wind", "7"]
 IDS = [f"r{i}" for i in range(40)]
@@ -431,7 +431,95 @@ def test_masks_have_the_threshold_of_the_best_iou(tmp_path, capsys):
     both, either = (p >= fitted.threshold) & (gold == 1) & counts, ((p >= fitted.threshold) | (gold == 1)) & counts
     iou = (both.sum((1, 2)) / either.sum((1, 2))).mean()
     assert json.loads((tmp_path / "r.json").read_text())["figures"]["mean_iou"] == pytest.approx(iou)
-    with pytest.raises(ValueError, match="`target` is for label sets, but `task` is masks"):
+    with pytest.raises(ValueError, match="`target` is an option of label sets, but `task` is masks"):
         decide.fit(words(files, "--gold", tmp_path / "g.npz", "--output", tmp_path / "e.json", "--target", "jaccard"))
     with pytest.raises(ValueError, match="expected gold of shape"):
         decide.fit(words(files, "--gold", tmp_path / "p.npz", "--output", tmp_path / "e.json"))
+
+
+def test_masks_of_several_classes_are_the_likeliest_from_probabilities_or_logits(tmp_path, capsys):
+    generator = np.random.default_rng(3)
+    logits = generator.normal(size=(5, 3, 4, 6))
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    gold = generator.integers(0, 3, (5, 4, 6)).astype(np.uint8)
+    gold[0, 0, 0] = 255
+    for name, arrays in (("p", {"probabilities": p}), ("l", {"probabilities": logits}), ("g", {"gold": gold})):
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+    files = {"--probabilities": tmp_path / "p.npz", "--task": "masks"}
+    decide.fit(words(files, "--gold", tmp_path / "g.npz", "--output", tmp_path / "d.json"))
+    assert ClassMaskDecisions.load(tmp_path / "d.json").decoder == "fixed"
+    flags = ("--decisions", tmp_path / "d.json", "--output")
+    decide.report(words(files, *flags, tmp_path / "r.json", "--gold", tmp_path / "g.npz"))
+    counts, decided = gold != 255, p.argmax(1)
+    accuracy = (decided == gold)[counts].mean()
+    assert json.loads((tmp_path / "r.json").read_text())["figures"]["pixel_accuracy"] == pytest.approx(accuracy)
+    files |= {"--probabilities": tmp_path / "l.npz", "--logits": "true"}
+    decide.apply(words(files, *flags, tmp_path / "m.npz"))
+    with np.load(tmp_path / "m.npz") as found:
+        np.testing.assert_array_equal(found["masks"], decided)
+    p[2, :, 3, 1] = 0.5
+    gold[1, 2, 3] = 3
+    np.savez(tmp_path / "p.npz", probabilities=p)
+    np.savez(tmp_path / "bad.npz", gold=gold)
+    for wrong, message in (
+        (
+            {"--probabilities": tmp_path / "p.npz", "--gold": tmp_path / "g.npz", "--logits": "false"},
+            r"image 2, pixel \(3, 1\), sum to 1.5, not to 1",
+        ),
+        ({"--gold": tmp_path / "bad.npz"}, "a gold pixel is 3; expected 0 to 2, or 255"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            decide.fit(words(files | wrong, "--output", tmp_path / "e.json"))
+
+
+def test_tags_of_a_crf_are_the_best_of_all_sequences(sentences, tmp_path):
+    """`viterbi` by brute force over all sequences, `constrained_viterbi` over the allowed ones."""
+    parts, _ = sentences
+    generator = np.random.default_rng(4)
+    between, start, end = generator.normal(size=(3, 3)), generator.normal(size=3), generator.normal(size=3)
+
+    def total(part, tags):
+        at = [CLASSES.index(tag) for tag in tags]
+        inner = sum(part[i, tag] for i, tag in enumerate(at)) + sum(between[a, b] for a, b in itertools.pairwise(at))
+        return inner + start[at[0]] + end[at[-1]]
+
+    logits = [3 * generator.normal(size=part.shape) for part in parts]
+    lengths, chain = [*map(len, parts)], {"transitions": between, "start": start, "end": end}
+    np.savez(tmp_path / "s.npz", logits=np.concatenate(logits), tags=np.array(CLASSES), lengths=lengths, **chain)
+    every = {
+        "viterbi": lambda length: itertools.product(CLASSES, repeat=length),
+        "constrained_viterbi": well_formed,
+    }
+    files = {"--probabilities": tmp_path / "s.npz", "--logits": "true", "--task": "tags"}
+    for decoder, of_length in every.items():
+        best = [[*max(of_length(len(part)), key=lambda tags, part=part: total(part, tags))] for part in logits]
+        write(tmp_path / "gold.jsonl", [{"tags": tags} for tags in best])
+        fitted = words(files, "--gold", tmp_path / "gold.jsonl", "--decoder", decoder, "--overwrite", "true")
+        decide.fit([*fitted, "--output", str(tmp_path / "d.json")])
+        decide.apply(words(files, "--decisions", tmp_path / "d.json", "--output", tmp_path / f"{decoder}.jsonl"))
+        assert [json.loads(line)["tags"] for line in (tmp_path / f"{decoder}.jsonl").read_text().splitlines()] == best
+    files["--logits"] = "false"
+    with pytest.raises(ValueError, match="score is not from 0 to 1"):
+        decide.apply(words(files, "--decisions", tmp_path / "d.json"))
+
+
+def test_decided_sets_are_closed_under_a_hierarchy(files, rows, tmp_path):
+    """As in Python; the file of decisions holds the hierarchy, also for labels in another order."""
+    p, gold = rows
+    write(tmp_path / "h.csv", [{"child": "rain", "parent": "wind"}, {"child": "snow, or hail", "parent": "wind"}])
+    hierarchy = Hierarchy.of_saved([[2], [2], [], []])
+    decide.fit(words(files, "--output", tmp_path / "d.json", "--hierarchy", tmp_path / "h.csv"))
+    closed = hierarchy.closed(gold)
+    fitted = LabelDecisions.fit(p, closed, hierarchy=hierarchy, never_empty=bool(closed.any(1).all()))
+    read = LabelDecisions.load(tmp_path / "d.json")
+    fitted.labels = NAMES
+    assert read == fitted and "closed_f1" in fitted.names
+    order = [2, 0, 3, 1]
+    other = read.in_order([NAMES[i] for i in order])
+    np.testing.assert_array_equal(other.decide(p[:, order], "closed_f1"), read.decide(p, "closed_f1")[:, order])
+    decide.report(words(files, "--decisions", tmp_path / "d.json", "--output", tmp_path / "r.json"))
+    figures = json.loads((tmp_path / "r.json").read_text())["figures"]
+    assert figures["exact_match"] == pytest.approx((read.decide(p) == closed).all(1).mean())
+    write(tmp_path / "h.csv", [{"child": "rain", "parent": "weather"}])
+    with pytest.raises(ValueError, match="'weather' are above labels, but have no scores"):
+        decide.fit(words(files, "--output", tmp_path / "e.json", "--hierarchy", tmp_path / "h.csv"))

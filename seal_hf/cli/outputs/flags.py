@@ -87,14 +87,12 @@ class Flags(ArgumentParser):
             self.error(f"`revision` is of a Hub id, but {options.model} is a folder. Leave it out")
         return options
 
-    def check_task(self, options: Namespace, task: str) -> None:
-        """Raises ValueError for a flag that this task does not read."""
+    def check_task(self, options: Namespace, task: str, found: str | None = None) -> None:
+        """Raises ValueError for a flag that this task does not read; `found` says which task it is."""
         for name, tasks in self.tasks.items():
             if task not in tasks and getattr(options, name) != self.get_default(name):
-                raise ValueError(
-                    f"`{name}` is an option of {_outputs_of(tasks)}, but {options.model} predicts "
-                    f"{_outputs_of([task])}. Leave it out."
-                )
+                found = found or f"{options.model} predicts {_outputs_of([task])}"
+                raise ValueError(f"`{name}` is an option of {_outputs_of(tasks)}, but {found}. Leave it out.")
 
 
 def _outputs_of(tasks: Sequence[str]) -> str:

@@ -37,8 +37,8 @@ from ...lab.compare.kinds import (
 )
 from ...lab.compare.statistics import Rows
 from . import program as mlc
-from .decisions.decoders import constant_probabilities
 from .decisions.fit import seen_sets
+from .decisions.fitting import constant_probabilities
 from .linear import fit_baseline
 from .report import predict_multilabel, score_decoders
 

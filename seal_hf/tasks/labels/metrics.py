@@ -275,12 +275,21 @@ def threshold_f1(p: np.ndarray, y: np.ndarray, grid: np.ndarray = DEFAULT_GRID, 
     """Example F1 of each row at each candidate threshold, (n, G), for a block of probabilities and gold sets (n, L)."""
     # bin g: the label is decided at exactly the first g candidates; a reversed running sum then counts the decisions
     # (and the hits) of each example for all candidates at once
-    bins = np.searchsorted(grid, p, side="right") + np.arange(len(p))[:, None] * (grid.size + 1)  # (n, L)
+    bins = places_in(grid, p) + np.arange(len(p))[:, None] * (grid.size + 1)  # (n, L)
     shape = (len(p), grid.size + 1)
     decided = np.bincount(bins.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
     hits = np.bincount(bins[y], minlength=shape[0] * shape[1]).reshape(shape)
     decided, hits = (count[:, ::-1].cumsum(1)[:, -2::-1] for count in (decided, hits))  # (n, G)
     return f1_of_counts(hits, decided, y.sum(1)[:, None], empty_score)
+
+
+def places_in(grid: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """How many candidates of a grid each value reaches, in the shape of `p`: the first so many decide it."""
+    if grid is not DEFAULT_GRID:
+        return np.searchsorted(grid, p, side="right")
+    found = (p * 100).clip(0, 99).astype(np.uint8)  # without a search; a product that is rounded is off by one
+    found += p >= np.append(DEFAULT_GRID, np.inf)[found]
+    return found - (p < np.insert(DEFAULT_GRID, 0, -np.inf)[found])
 
 
 def best_threshold(f1: np.ndarray, grid: np.ndarray = DEFAULT_GRID) -> tuple[float, float]:

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
-from scipy.special import logit
 
+from ...core.arrays import logit
 from ...core.decisions import FIXED, THRESHOLD, as_threshold
 from ...data.common import PAIR
 from ...reports.page.page import MAX_ROWS, SHOWN, Number, Page, Plot, Section, Table, render
@@ -25,18 +25,22 @@ from ...utils.files import json_object
 from ...utils.messages import PRINTED_LABELS, results_table
 from .decisions.decoders import rescaled
 from .decisions.guarantees import COVERED, GUARANTEES, MISSED, OF_LABELS, PRECISION
-from .decisions.label_decisions import DecidedCounts, LabelDecisions
+from .decisions.label_decisions import LabelDecisions
 from .decisions.review import entropies, review_curve
 from .decisions.targets import COST, F1_EXAMPLE, target_scores
 from .metrics import (
     DEFAULT_GRID,
     F1_HIERARCHICAL,
     NUM_BINS,
+    HierarchicalCounts,
     Reliability,
+    SetCounts,
+    check_entries,
     label_report,
     pair_counts,
     ranking_metrics,
     reliability,
+    row_blocks,
     threshold_curve,
     with_known_labels,
 )
@@ -94,6 +98,50 @@ def label_figures(
     if len(labels) <= PRINTED_LABELS:
         tables.append(results_table([{"label": name, **of_label} for name, of_label in by_label.items()]))
     return results, tables
+
+
+class DecidedCounts:
+    """Counts of the label sets that several decoders decide, and their figures.
+
+    Args:
+        decisions: fitted on validation.
+        names: the decoders; a threshold is one too.
+
+    Attributes:
+        sets: decoder -> counts of its sets.
+    """
+
+    def __init__(self, decisions: LabelDecisions, names: Iterable[str | float]):
+        self.decisions = decisions
+        self.sets: dict[Any, SetCounts] = {name: SetCounts() for name in names}
+        hierarchy = decisions.hierarchy
+        self._closed = {} if hierarchy is None else {name: HierarchicalCounts(hierarchy) for name in self.sets}
+
+    @classmethod
+    def of(
+        cls, decisions: LabelDecisions, names: Iterable[str | float], probabilities: np.ndarray, labels: np.ndarray
+    ) -> DecidedCounts:
+        """The counts of whole arrays (N, L), as for `multilabel_metrics`, copied by blocks of rows only."""
+        counts = cls(decisions, names)
+        for rows in row_blocks(probabilities):
+            p, gold = np.asarray(probabilities[rows], dtype=np.float64), labels[rows]
+            counts.add(p, gold > 0, check_entries(p, gold, rows.start))
+        return counts
+
+    def add(self, p: np.ndarray, gold: np.ndarray, known: np.ndarray) -> None:
+        """Count a block: probabilities, gold sets, and where a label is known, (n, L) each."""
+        decided = self.decisions.decide_by(p, self.sets)
+        SetCounts.add_all(self.sets.values(), decided.values(), gold, known)
+        for name, counts in self._closed.items():
+            counts.add(decided[name], gold, known)
+
+    def figures(self, name: str | float, empty_score: float = 1.0) -> dict[str, float]:
+        """The figures of a decoder; with a hierarchy, hierarchical figures too."""
+        return {**self.sets[name].figures(empty_score), **self.hierarchical(name)}
+
+    def hierarchical(self, name: str | float) -> dict[str, float]:
+        """The hierarchical figures of a decoder; empty without a hierarchy."""
+        return self._closed[name].figures() if name in self._closed else {}
 
 
 # The section on errors of label sets: the wrong rows about which the net was most confident, with their energies.

@@ -37,14 +37,13 @@ from .decisions.label_decisions import (
     NEVER_EMPTY,
     SEEN,
     SEEN_F1,
-    DecidedCounts,
     LabelDecisions,
 )
 from .decisions.seen_sets import SeenSets
 from .decisions.targets import F1_EXAMPLE, F1_MACRO, F1_MICRO, JACCARD
 from .linear import ENCODER, FEATURES, figure_key, figures_of
 from .metrics import MultiLabelByBatch, decided_and_gold, label_report, ranking_metrics, scored_rows, threshold_curve
-from .page import Judged, label_facts, row_facts
+from .page import DecidedCounts, Judged, label_facts, row_facts
 from .task_losses import TASK_LOSSES
 
 

@@ -1,7 +1,8 @@
-"""`seal-hf decide --task masks`: a threshold for the foreground probabilities of any model. No torch is imported.
+"""`seal-hf decide --task masks`: a threshold for foreground probabilities, or the likeliest of several classes.
 
-An `.npz` has the array `probabilities` (N, H, W) in [0, 1]; the gold masks are the array `gold`, 0, 1, and 255 for a
-pixel that does not count. The decided masks are written as the array `masks`, of 0 and 1.
+An `.npz` has the array `probabilities` in [0, 1]: (N, H, W) of the foreground, or (N, C, H, W) of classes, which sum to
+1. With `--logits true` its values are logits. The gold masks are the array `gold`, (N, H, W) of 0, 1, ..., and 255 for
+a pixel that does not count. The decided masks are written as the array `masks`.
 """
 
 from __future__ import annotations
@@ -9,63 +10,118 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from ...core.arrays import sigmoid
+from ...core.masks import IGNORE
 from ...data.common import DataError
 from ...data.score_files import arrays_of
 from ...utils.files import whole_file
 from ...utils.messages import results_table
-from .decisions import MaskDecisions
-from .metrics import mask_metrics
+from .decisions import ClassMaskDecisions, MaskDecisions
+from .metrics import class_mask_metrics, mask_metrics
+
+WRITTEN, REPORTED = (".npz",), (".json",)
+SUM = 1e-3  # a pixel's probabilities sum to 1 within this
 
 
 def fit(options: Namespace, output: Path) -> str:
-    """Fit the threshold of the best mean IoU, and choose by cross-fitting whether to use it."""
-    probabilities, gold = _read(options.probabilities, "probabilities"), _read(options.gold, "gold")
-    decisions = MaskDecisions.fit(probabilities, gold, decoder=options.decoder)
+    """Fit the threshold of the best mean IoU, and choose by cross-fitting whether to use it. Of several classes there
+    is nothing to fit."""
+    p, gold = _read_both(options)
+    decisions: Any = ClassMaskDecisions(options.decoder or "fixed")
+    if p.ndim == 3:
+        decisions = MaskDecisions.fit(p, gold, decoder=options.decoder)
+    decisions.named()
     decisions.save(output)
     rows = [
-        {"decoder": f"{name} *" if name == decisions.decoder else name, "threshold": decisions.cut(name)}
-        | mask_metrics(probabilities, gold, decisions.cut(name))
+        {"decoder": f"{name} *" if name == decisions.decoder else name, **_figures(decisions, name, p, gold)}
         for name in decisions.names
     ]
     return f"{len(gold):,} images: {decisions.decoder}, in {output}\n\n{results_table(rows)}"
 
 
-def apply(options: Namespace, output: Path | None) -> int:
-    """Write the decided masks; the number of images."""
-    if output is None:
-        raise ValueError("`output` is missing; masks need a file of type .npz.")
-    probabilities, cut = _read(options.probabilities, "probabilities"), _cut(options)
-    if not ((probabilities >= 0) & (probabilities <= 1)).all():
-        raise DataError(f"{options.probabilities}: probabilities are outside of 0 to 1, or NaN. Logits need a sigmoid.")
+def apply(options: Namespace, output: Path) -> list[str]:
+    """Write the decided masks; what to tell."""
+    p = _read(options)
     with whole_file(output) as unfinished, unfinished.open("wb") as file:
-        np.savez_compressed(file, masks=(probabilities >= cut).astype(np.uint8))
-    return len(probabilities)
+        np.savez_compressed(file, masks=_decided(_decisions(options, p), options.decoder, p))
+    return [f"{len(p)} images in {output}."]
 
 
 def report(options: Namespace, output: Path | None) -> str:
     """Figures of the decided masks, also as JSON."""
-    probabilities, gold = _read(options.probabilities, "probabilities"), _read(options.gold, "gold")
-    cut = _cut(options)
-    figures = mask_metrics(probabilities, gold, cut)
+    p, gold = _read_both(options)
+    decisions = _decisions(options, p)
+    figures = _figures(decisions, options.decoder, p, gold)
     if output is not None:
-        results = {"rows": len(gold), "threshold": cut, "figures": figures}
+        decoder = decisions.decoder if options.decoder is None else options.decoder
+        results = {"rows": len(gold), "decoder": decoder, "figures": figures}
         with whole_file(output) as unfinished:
             unfinished.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    rows = [{"figure": name, "value": value} for name, value in figures.items()]
-    return f"{len(gold)} images, threshold {cut:g}\n\n{results_table(rows)}"
+    return f"{len(gold)} images\n\n{results_table([{'figure': key, 'value': value} for key, value in figures.items()])}"
 
 
-def _cut(options: Namespace) -> float:
-    return MaskDecisions.load(options.decisions).cut(options.decoder)
+def _decisions(options: Namespace, p: np.ndarray) -> Any:
+    return (MaskDecisions if p.ndim == 3 else ClassMaskDecisions).load(options.decisions)
 
 
-def _read(name: str, key: str) -> np.ndarray:
+def _decided(decisions: Any, decoder: str | None, p: np.ndarray) -> np.ndarray:
+    """(N, H, W) uint8."""
+    if p.ndim == 3:
+        return (p >= decisions.cut(decoder)).astype(np.uint8)
+    decisions.named(decoder)
+    return p.argmax(1).astype(np.uint8)
+
+
+def _figures(decisions: Any, decoder: str | None, p: np.ndarray, gold: np.ndarray) -> dict[str, float]:
+    if p.ndim == 3:
+        return {"threshold": decisions.cut(decoder)} | mask_metrics(p, gold, decisions.cut(decoder))
+    return class_mask_metrics(_decided(decisions, decoder, p), gold, p.shape[1])
+
+
+def _read_both(options: Namespace) -> tuple[np.ndarray, np.ndarray]:
+    p, gold = _read(options), _array(options.gold, "gold", "gold of shape (images, height, width)", (3,))
+    if gold.shape != (len(p), *p.shape[-2:]):
+        raise DataError(f"{options.gold}: gold masks of shape {gold.shape}, but the scores have the shape {p.shape}.")
+    classes = 2 if p.ndim == 3 else p.shape[1]
+    if not (wrong := ~((gold >= 0) & (gold < classes) & (gold == np.rint(gold)) | (gold == IGNORE))).any():
+        return p, gold.astype(np.uint8)
+    raise DataError(
+        f"{options.gold}: a gold pixel is {gold[wrong][0]:g}; expected 0 to {classes - 1}, or {IGNORE} where a pixel "
+        "does not count."
+    )
+
+
+def _read(options: Namespace) -> np.ndarray:
+    """Probabilities, float64: (N, H, W) of the foreground, or (N, C, H, W) of classes.
+
+    Raises:
+        ValueError: names the file, and what is no probability.
+    """
+    name = options.probabilities
+    expected = "probabilities of shape (images, height, width), or (images, classes, height, width)"
+    p = _array(name, "probabilities", expected, (3, 4)).astype(np.float64)
+    if options.logits and np.isfinite(p).all():
+        p = sigmoid(p) if p.ndim == 3 else np.exp(p - p.max(1, keepdims=True))
+        p = p if p.ndim == 3 else p / p.sum(1, keepdims=True)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise DataError(f"{name}: probabilities are outside of 0 to 1, or NaN. Logits need --logits true.")
+    if p.ndim == 4 and (wrong := np.abs(p.sum(1) - 1) > SUM).any():
+        image, row, column = (int(i) for i in np.argwhere(wrong)[0])
+        raise DataError(
+            f"{name}: the probabilities of image {image}, pixel ({row}, {column}), sum to "
+            f"{p[image, :, row, column].sum():.4g}, not to 1. Give those of a softmax, or logits with --logits true."
+        )
+    return p
+
+
+def _array(name: str, key: str, expected: str, dimensions: tuple[int, ...]) -> np.ndarray:
     arrays = arrays_of(name)
     found = arrays.get(key)
-    if found is None or found.ndim != 3 or found.dtype.kind not in "biuf":
+    if found is None or found.ndim not in dimensions or found.dtype.kind not in "biuf" or not found.size:
         said = ", ".join(f"{each} {array.shape}" for each, array in arrays.items()) or "none"
-        raise DataError(f"{name}: its arrays are {said}; expected {key} of shape (images, height, width).")
-    return found if key == "gold" else found.astype(np.float64)
+        raise DataError(f"{name}: its arrays are {said}; expected {expected}.")
+    return found

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import logit
 
-from ...core.arrays import first_output
+from ...core.arrays import first_output, logit
 from ...core.decisions import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better
 from ..labels.metrics import DEFAULT_GRID, best_threshold
 from .metrics import mask_ious, mask_probabilities

@@ -1,8 +1,10 @@
-"""`seal-hf decide --task tags`: tags from the scores of any model, by word and tag. No torch is imported.
+"""`seal-hf decide --task tags`: tags from the scores of any model, by word and tag.
 
 A file has a row for each sentence, with `scores`: for each word the probability of each tag, by name. Or an `.npz` has
-the array `probabilities` (words of all sentences, tags), `tags`, their names, and `lengths`, the numbers of words.
-Gold tags stand in a column `tags`, a list for each sentence.
+the array `probabilities` (words of all sentences, tags), `tags`, their names, and `lengths`, the numbers of words. With
+`--logits true` the values are logits. A CRF has logits, and in the `.npz` the scores `transitions` (C, C) from a tag
+(its row) to the next one, and perhaps `start` and `end` (C,). Gold tags stand in a column `tags`, a list for each
+sentence.
 """
 
 from __future__ import annotations
@@ -17,63 +19,76 @@ import numpy as np
 
 from ...core.tag_schemes import allowed_transitions, scheme_of_model
 from ...data.common import DataError
-from ...data.score_files import arrays_of, id_column_of, id_of
+from ...data.score_files import arrays_of, id_column_of, id_of, matched
 from ...data.table_sources import open_table
 from ...data.writers import table_writer
 from ...utils.files import whole_file
 from ...utils.messages import few, results_table
-from .decisions import TagDecisions, likeliest_tags
+from .decisions import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, VITERBI, TagDecisions, likeliest_tags
 from .metrics import Tags, tag_metrics
 
-TAGS, SCORES = ("tags", "ner_tags", "labels"), ("scores", "probabilities")
+WRITTEN, REPORTED = (".csv", ".tsv", ".jsonl", ".parquet"), (".json",)
+TAGS, SCORES = ("tags", "ner_tags", "labels"), ("scores", "probabilities", "logits")
 SUM = 1e-3  # a word's probabilities sum to 1 within this
-INDEPENDENT, CONSTRAINED = "independent", "constrained"
 
 
 class WordScores(NamedTuple):
-    """Probabilities of N sentences: `names` of C tags, `values` (words, C), `lengths` (N,), and `ids`, or None."""
+    """Scores of N sentences of any number of words.
+
+    Attributes:
+        source: the file.
+        names: C tags.
+        values: (words, C) log-probabilities or logits, the sentences one after the other.
+        lengths: (N,) words of each sentence.
+        ids: N ids, or None.
+        chain: scores of a CRF: (C, C) from a tag to the next, (C,) of the first tag, (C,) of the last; or None.
+    """
 
     source: str
     names: list[str]
     values: np.ndarray
     lengths: np.ndarray
     ids: list[str] | None
+    chain: tuple[np.ndarray, ...] | None = None
+
+    @property
+    def decoders(self) -> tuple[str, ...]:
+        """Those that can decide, the usual one first."""
+        both = (INDEPENDENT, CONSTRAINED) if self.chain is None else (VITERBI, CONSTRAINED_VITERBI)
+        return both[:1] if scheme_of_model(self.names) == "plain" else both
 
 
 def fit(options: Namespace, output: Path) -> str:
-    """Choose between the likeliest tag of each word and the likeliest sequence that the tags' scheme allows."""
+    """Choose between the likeliest tags, by word or by a CRF, and the likeliest that the tags' scheme allows."""
     scores = read(options)
     gold, kind = read_gold(options, scores), scheme_of_model(scores.names)
-    names = (INDEPENDENT,) if kind == "plain" else (INDEPENDENT, CONSTRAINED)
-    predicted = {name: decided(scores, name) for name in names}
+    predicted = {name: decided(scores, name) for name in scores.decoders}
     decisions = TagDecisions.fit(predicted, gold, kind, decoder=options.decoder)
     decisions.save(output)
     rows = [
         {"decoder": f"{name} *" if name == decisions.decoder else name, **tag_metrics(tags, gold, kind)}
         for name, tags in predicted.items()
     ]
-    return (
-        f"{len(gold):,} sentences, {len(scores.names)} tags: {decisions.decoder}, in {output}\n\n{results_table(rows)}"
-    )
+    said = f"{len(gold):,} sentences, {len(scores.names)} tags: {decisions.decoder}, in {output}"
+    return f"{said}\n\n{results_table(rows)}"
 
 
-def apply(options: Namespace, output: Path | None) -> int:
-    """Write the tags of each sentence; the number of sentences."""
-    scores, decoder = read(options), _decoder(options)
-    tags: list[Any] = [*decided(scores, decoder)]
+def apply(options: Namespace, output: Path | None) -> list[str]:
+    """Write the tags of each sentence; what to tell."""
+    scores = read(options)
+    tags: list[Any] = [*decided(scores, _decoder(options, scores))]
     if output is not None and output.suffix.lower() in (".csv", ".tsv"):
         tags = [json.dumps(each, ensure_ascii=False) for each in tags]
-    ids = range(len(tags)) if scores.ids is None else scores.ids
-    key = "row" if scores.ids is None else "id"
+    key, ids = ("row", range(len(tags))) if scores.ids is None else ("id", scores.ids)
     with table_writer(output, None, options.escape_formulas) as writer:
         writer.write([{key: one, "tags": each} for one, each in zip(ids, tags, strict=True)])
-    return len(tags)
+    return [f"{len(tags)} rows in {output}."] if output is not None else []
 
 
 def report(options: Namespace, output: Path | None) -> str:
     """Figures of the decided tags, also as JSON."""
-    scores, decoder = read(options), _decoder(options)
-    gold = read_gold(options, scores)
+    scores = read(options)
+    decoder, gold = _decoder(options, scores), read_gold(options, scores)
     figures = tag_metrics(decided(scores, decoder), gold, scheme_of_model(scores.names))
     if output is not None:
         results = {"rows": len(gold), "decoder": decoder, "figures": figures}
@@ -83,17 +98,22 @@ def report(options: Namespace, output: Path | None) -> str:
     return f"{len(gold)} sentences, decoder {decoder}\n\n{results_table(rows)}"
 
 
-def _decoder(options: Namespace) -> str:
+def _decoder(options: Namespace, scores: WordScores) -> str:
     stored = TagDecisions.load(options.decisions).decoder
-    return TagDecisions(decoder=stored, offered=(INDEPENDENT, CONSTRAINED)).named(options.decoder)
+    return TagDecisions(decoder=stored, offered=scores.decoders).named(options.decoder)
 
 
 def decided(scores: WordScores, decoder: str) -> Tags:
     """The tags of each sentence."""
-    if decoder == CONSTRAINED:
-        best = likeliest_tags(scores.values, scores.lengths, allowed_transitions(scores.names))
-    else:
+    if decoder == INDEPENDENT:
         best = scores.values.argmax(1)
+    else:
+        size = len(scores.names)
+        chain: Any = scores.chain or (np.zeros((size, size)), np.zeros(size), np.zeros(size))
+        if decoder != VITERBI:
+            allowed = allowed_transitions(scores.names)
+            chain = tuple(np.where(may, each, -np.inf) for may, each in zip(allowed, chain, strict=True))
+        best = likeliest_tags(scores.values, scores.lengths, *chain)
     named = np.array(scores.names, dtype=object)[best]
     return [part.tolist() for part in np.split(named, np.cumsum(scores.lengths)[:-1])]
 
@@ -105,35 +125,53 @@ def read(options: Namespace) -> WordScores:
         ValueError: names the file, and the sentence and word of a score that is none, or of a wrong sum.
     """
     name = options.probabilities
-    found, place = _of_arrays(name) if Path(name).suffix.lower() == ".npz" else _of_table(name, options.id_column)
-    wrong = ((found.values < 0) | (found.values > 1) | np.isnan(found.values)).sum(1) > 0
-    sums = found.values.sum(1)
-    if (wrong | ~(np.abs(sums - 1) <= SUM)).any():
-        row = int(np.flatnonzero(wrong | ~(np.abs(sums - 1) <= SUM))[0])
+    found, place = _of_arrays(name) if Path(name).suffix.lower() == ".npz" else _of_table(name, options)
+    p = found.values
+    if options.logits:
+        wrong, sums = ~np.isfinite(p).all(1), np.ones(len(p))
+    else:
+        wrong, sums = ~((p >= 0) & (p <= 1)).all(1), p.sum(1)
+    if (faulty := np.flatnonzero(wrong | ~(np.abs(sums - 1) <= SUM))).size:
+        row = int(faulty[0])
         sentence = int(np.searchsorted(np.cumsum(found.lengths), row, side="right"))
         word = row - int(found.lengths[:sentence].sum())
-        what = (
-            "a score is not from 0 to 1" if wrong[row] else f"the scores of its tags sum to {sums[row]:.4g}, not to 1"
-        )
-        raise DataError(f"{place(sentence)}: word {word} (counting from 0): {what}. Give probabilities: a softmax.")
-    return found
+        what = f"the scores of its tags sum to {sums[row]:.4g}, not to 1"
+        if wrong[row]:
+            what = "a logit is not a number" if options.logits else "a score is not from 0 to 1"
+        hint = "" if options.logits else " Give probabilities, as of a softmax, or logits with --logits true."
+        raise DataError(f"{place(sentence)}: word {word} (counting from 0): {what}.{hint}")
+    if found.chain is not None and not options.logits:
+        raise DataError(f"{name} has transitions of a CRF, which belong to logits. Give --logits true.")
+    with np.errstate(divide="ignore"):  # a sequence is allowed even if all its tags are impossible
+        return found if options.logits else found._replace(values=np.maximum(np.log(p), -1e4))
 
 
 def _of_arrays(name: str) -> tuple[WordScores, Callable[[int], str]]:
     arrays = arrays_of(name)
-    if missing := [key for key in ("probabilities", "tags", "lengths") if key not in arrays]:
-        raise DataError(f"{name} has no array {missing[0]!r}; expected probabilities (words, tags), tags, lengths.")
-    values, tags, lengths = (arrays[key] for key in ("probabilities", "tags", "lengths"))
-    if values.ndim != 2 or tags.shape != values.shape[1:] or lengths.ndim != 1 or lengths.sum() != len(values):
+    values = next((arrays[key] for key in ("probabilities", "logits", "scores") if key in arrays), None)
+    if values is None or (missing := [key for key in ("tags", "lengths") if key not in arrays]):
+        what = "probabilities" if values is None else missing[0]
+        raise DataError(f"{name} has no array {what!r}; expected probabilities (words, tags), tags, lengths.")
+    tags, lengths, size = arrays["tags"], arrays["lengths"], values.shape[-1:]
+    fits = values.ndim == 2 and tags.shape == size and lengths.ndim == 1 and lengths.sum() == len(values)
+    if not fits or not len(values) or (lengths < 1).any():
         raise DataError(
             f"{name}: probabilities {values.shape}, tags {tags.shape} and {lengths.sum()} words by lengths do not fit."
         )
+    chain = None
+    if "transitions" in arrays:
+        none = np.zeros(size)
+        chain = tuple(arrays.get(key, none).astype(np.float64) for key in ("transitions", "start", "end"))
+        if [each.shape for each in chain] != [size * 2, size, size] or any(np.isnan(each).any() for each in chain):
+            said = ", ".join(str(each.shape) for each in chain)
+            raise DataError(f"{name}: transitions, start and end are {said}; expected numbers of the {size[0]} tags.")
     ids = [*map(id_of, arrays["ids"].tolist())] if "ids" in arrays else None
-    scores = WordScores(name, [*map(str, tags.tolist())], values.astype(np.float64), lengths.astype(int), ids)
+    names = [*map(str, tags.tolist())]
+    scores = WordScores(name, names, values.astype(np.float64), lengths.astype(int), ids, chain)
     return scores, lambda row: f"{name}, sentence {row} (counting from 0)"
 
 
-def _of_table(name: str, id_column: str | None) -> tuple[WordScores, Callable[[int], str]]:
+def _of_table(name: str, options: Namespace) -> tuple[WordScores, Callable[[int], str]]:
     table = open_table(name)
     rows = list(table)
     column = next((each for each in SCORES if each in table.columns), None)
@@ -152,8 +190,9 @@ def _of_table(name: str, id_column: str | None) -> tuple[WordScores, Callable[[i
                 '[{"O": 0.9, "B-PER": 0.1}].'
             ) from None
     names = list(dict.fromkeys(tag for cell in cells for word in cell for tag in word))
-    values = np.array([[word.get(tag, 0.0) for tag in names] for cell in cells for word in cell])
-    column_of_ids = id_column_of(table.columns, id_column, table.source)
+    missing = np.nan if options.logits else 0.0
+    values = np.array([[word.get(tag, missing) for tag in names] for cell in cells for word in cell])
+    column_of_ids = id_column_of(table.columns, options.id_column, table.source)
     ids = None if column_of_ids is None else [id_of(row[column_of_ids]) for _, row in rows]
     return WordScores(table.source, names, values, np.array([*map(len, cells)]), ids), lambda i: table.place(rows[i][0])
 
@@ -179,17 +218,11 @@ def read_gold(options: Namespace, scores: WordScores) -> list[list[str]]:
             raise DataError(f"{table.place(number)}: {few([*map(repr, other)], 5)}, which has no scores.")
         found.append([*map(str, tags)])
     ids = id_column_of(table.columns, options.id_column, table.source)
-    if ids is not None and scores.ids is not None:
-        by_id = {id_of(row[ids]): tags for (_, row), tags in zip(rows, found, strict=True)}
-        if missing := [one for one in scores.ids if one not in by_id]:
-            raise DataError(f"{table.source} has no gold tags of {few([*map(repr, missing)], 5)}.")
-        found = [by_id[one] for one in scores.ids]
-    if [*map(len, found)] != scores.lengths.tolist():
-        if len(found) != len(scores.lengths):
-            raise DataError(
-                f"{table.source} has {len(found)} sentences, but {scores.source} has {len(scores.lengths)}."
-            )
-        differs = next(i for i, tags in enumerate(found) if len(tags) != scores.lengths[i])
+    own = None if ids is None else [id_of(row[ids]) for _, row in rows]
+    places, _ = matched(table.source, own, len(rows), scores.source, scores.ids, len(scores.lengths))
+    found = [found[place] for place in places]
+    differs = next((i for i, tags in enumerate(found) if len(tags) != scores.lengths[i]), None)
+    if differs is not None:
         raise DataError(
             f"{table.source}: sentence {differs} (counting from 0) has {len(found[differs])} tags, but {scores.source} "
             f"has scores of {scores.lengths[differs]} words."

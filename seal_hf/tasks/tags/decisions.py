@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.arrays import first_output
 from ...core.decisions import Decisions, checked, ratio_scores, usual_or_better
-from ...core.tag_schemes import Transitions, given_types, scheme_of
+from ...core.tag_schemes import given_types, scheme_of
 from ...core.trees import has_trees
 from ..trees.metrics import bracket_counts
 from .metrics import Tags, span_counts, token_counts
@@ -89,18 +89,18 @@ def _scores(predicted: Tags, gold: Tags, kind: str, pos: Sequence[Sequence[str]]
     return ratio_scores(2 * right, found + there)
 
 
-def likeliest_tags(probabilities: np.ndarray, lengths: np.ndarray, allowed: Transitions) -> np.ndarray:
-    """The likeliest sequence of each sentence that the tags' scheme allows, by Viterbi's algorithm, if its words are
-    independent: (words,) the numbers of the tags.
+def likeliest_tags(
+    scores: np.ndarray, lengths: np.ndarray, between: np.ndarray, start: np.ndarray, end: np.ndarray
+) -> np.ndarray:
+    """The sequence of each sentence with the highest sum of scores, by Viterbi's algorithm: (words,) the numbers of the
+    tags.
 
     Args:
-        probabilities: (words, C) in [0, 1], the sentences one after the other.
+        scores: (words, C) finite numbers, such as log-probabilities, the sentences one after the other.
         lengths: (N,) words of each sentence, at least 1.
-        allowed: from `allowed_transitions`.
+        between: (C, C) the score of tag j after tag i; -inf forbids it.
+        start, end: (C,) the scores of the first and of the last tag.
     """
-    between, start, end = (np.where(each, 0.0, -np.inf) for each in allowed)
-    with np.errstate(divide="ignore"):
-        scores = np.maximum(np.log(probabilities), -1e4)  # an allowed sequence is there even if all are impossible
     begins = np.cumsum(lengths) - lengths
     best = np.empty(len(scores), dtype=np.int64)
     before = np.empty(scores.shape, dtype=np.int64)

@@ -21,6 +21,7 @@ from seal_hf.decisions import (
     thresholds_of_label_f1,
 )
 from seal_hf.metrics import mask_iou, tag_metrics
+from seal_hf.tasks.labels.decisions.fitting import ValidationRows
 from seal_hf.tasks.labels.decisions.seen_sets import POWERS, SHARES, SeenSets
 from seal_hf.tasks.labels.decisions.targets import target_scores
 from seal_hf.tasks.labels.metrics import example_f1, set_metrics
@@ -74,7 +75,7 @@ def test_cross_fitting_never_sees_its_own_fold():
     parts = list(folds(len(p)))
     assert sorted(np.concatenate([decided for _, decided in parts])) == list(range(60)) and len(parts) == 5
     names = LabelDecisions.fit(p, labels, never_empty=True).names
-    crossed = LabelDecisions.cross_fitted(p, labels, names, never_empty=True)
+    crossed = LabelDecisions.cross_fitted(ValidationRows(p, labels, never_empty=True), names)
     for others, decided in parts:
         for name in names:
             by_hand = LabelDecisions.fit(p[others], labels[others], never_empty=True, decoder=name)
@@ -82,7 +83,7 @@ def test_cross_fitting_never_sees_its_own_fold():
             np.testing.assert_array_equal(crossed[name][decided], sets)
         changed = labels.copy()
         changed[decided] = ~changed[decided]  # the fold's own labels judge its decisions, and make none of them
-        again = LabelDecisions.cross_fitted(p, changed, names, never_empty=True)
+        again = LabelDecisions.cross_fitted(ValidationRows(p, changed, never_empty=True), names)
         for name in names:
             by_hand = LabelDecisions.fit(p[others], labels[others], never_empty=True, decoder=name)
             np.testing.assert_array_equal(again[name][decided], by_hand.decide(p[decided]))
@@ -332,7 +333,7 @@ def test_the_target_chooses_the_decoder(target):
     p, gold = exclusive(300)
     sets = seen_of(exclusive(500, seed=1)[1])
     fitted = LabelDecisions.fit(p, gold, seen=sets, target=target)
-    crossed = LabelDecisions.cross_fitted(p, gold, fitted.names, seen=sets, target=target)
+    crossed = LabelDecisions.cross_fitted(ValidationRows(p, gold, seen=sets, target=target), fitted.names)
     scores = {name: target_scores(target, decided, gold, 1.0) for name, decided in crossed.items()}
     usual = {"exact_match": "seen", "f1_macro": "thresholds", "jaccard": "expected_f1"}.get(target, "calibrated_f1")
     assert fitted.decoder == usual_or_better(scores, usual, 2.0)

@@ -10,7 +10,8 @@ from scipy.stats import binom
 
 from seal_hf.core.decisions import folds
 from seal_hf.decisions import LabelDecisions
-from seal_hf.tasks.labels.decisions.decoders import decode_expected_jaccard, tune_threshold_of_entries
+from seal_hf.tasks.labels.decisions.decoders import decode_expected_jaccard
+from seal_hf.tasks.labels.decisions.fitting import ValidationRows
 from seal_hf.tasks.labels.decisions.guarantees import (
     COVERED,
     GUARANTEES,
@@ -86,10 +87,9 @@ def test_costs_decide_as_the_cheapest_of_all_sets():
 def test_one_threshold_is_the_best_of_the_grid():
     p, labels = drawn(30)
     labels[0, 0] = -1
-    for micro, target in ((True, "f1_micro"), (False, HAMMING)):
+    for target in ("f1_micro", HAMMING):
         figures = [target_scores(target, p >= cut, labels, 1.0).mean() for cut in DEFAULT_GRID]
-        cut = tune_threshold_of_entries(p, labels, micro)
-        assert cut == best_threshold(np.array(figures))[0]
+        assert LabelDecisions.fit(p, labels, target=target).threshold == best_threshold(np.array(figures))[0]
 
 
 @pytest.mark.parametrize("target", [*TARGETS, COST])
@@ -119,11 +119,11 @@ def test_a_fold_is_decided_without_its_own_labels(target):
     p, labels = drawn(60)
     costs = COSTS if target == COST else None
     names = ["threshold", "thresholds", "calibrated_f1"]
-    before = LabelDecisions.cross_fitted(p, labels, names, target=target, costs=costs)
+    before = LabelDecisions.cross_fitted(ValidationRows(p, labels, target=target, costs=costs), names)
     for _, rows in folds(len(p)):
         changed = labels.copy()
         changed[rows] = 1 - changed[rows]
-        after = LabelDecisions.cross_fitted(p, changed, names, target=target, costs=costs)
+        after = LabelDecisions.cross_fitted(ValidationRows(p, changed, target=target, costs=costs), names)
         for name in names:
             np.testing.assert_array_equal(before[name][rows], after[name][rows])
     assert any((before[name] != after[name]).any() for name in names)

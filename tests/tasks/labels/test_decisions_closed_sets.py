@@ -10,6 +10,7 @@ from test_structures_hierarchy import random_graph
 from seal_hf.core.hierarchy import Hierarchy
 from seal_hf.decisions import NEVER_EMPTY, LabelDecisions, decode_closed_f1, decode_expected_f1, rescaled
 from seal_hf.tasks.labels.decisions import closed_sets
+from seal_hf.tasks.labels.decisions.fitting import ValidationRows
 
 
 def random_forest(num_labels, seed, roots=0.3):
@@ -126,7 +127,7 @@ def test_a_hierarchy_gives_a_decoder_that_is_fitted_and_chosen_like_the_others()
     np.testing.assert_array_equal(fitted.decide(p, "closed_f1"), decode_closed_f1(p, TREE))
     calibrated = decode_closed_f1(rescaled(p, *fitted.calibration), TREE)
     np.testing.assert_array_equal(fitted.decide(p, "calibrated_closed_f1"), calibrated)
-    scores = LabelDecisions.cross_fitted(p, labels, fitted.names, hierarchy=TREE)
+    scores = LabelDecisions.cross_fitted(ValidationRows(p, labels, hierarchy=TREE), fitted.names)
     assert set(scores) == set(fitted.names)
     assert LabelDecisions.fit(p, labels, hierarchy=TREE, decoder="closed_f1").decoder == "closed_f1"
     with pytest.raises(ValueError, match="`decoder` is 'closed_f1', but the labels lack a hierarchy: .*--hierarchy"):

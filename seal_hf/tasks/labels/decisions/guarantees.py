@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import betaincinv
 
 from ..metrics import checked_blocks, mask_unknown
 
@@ -72,6 +71,8 @@ def _sizes_to_try(num_rows: int, least: float, error: float) -> list[int]:
 
 def _lower_bound(hits: int, count: int, error: float) -> float:
     """Clopper-Pearson's lower bound of a share, from `hits` of `count` draws; it is wrong with this probability."""
+    from scipy.special import betaincinv  # slow to import
+
     return 0.0 if hits == 0 else float(betaincinv(hits, count - hits + 1, error))
 
 
@@ -86,6 +87,8 @@ def thresholds_of_recall(
 
     Args and returns as for [`thresholds_of_precision`]; a label with too few gold rows has NaN.
     """
+    from scipy.special import betaincinv
+
     found = np.full(np.shape(probabilities)[1], np.nan)
     for label, (p, gold) in enumerate(_columns(probabilities, labels)):
         p = np.sort(p[gold])

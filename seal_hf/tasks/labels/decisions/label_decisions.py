@@ -1,4 +1,4 @@
-"""Decisions of label sets, and their figures under several decoders."""
+"""Decisions of label sets: decoders, their choice on validation rows, and guarantees."""
 
 from __future__ import annotations
 
@@ -8,35 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logit
 
+from ....core.arrays import logit
 from ....core.decisions import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better
 from ....core.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
 from ....utils.messages import few
 from ....utils.options import check_value
-from ..metrics import (
-    DEFAULT_GRID,
-    HierarchicalCounts,
-    SetCounts,
-    ThresholdScores,
-    best_threshold,
-    check_entries,
-    decided_and_gold,
-    row_blocks,
-    tune_threshold,
-    with_known_labels,
-)
+from ..metrics import DEFAULT_GRID, ThresholdScores, best_threshold, row_blocks
 from .closed_sets import decode_closed_f1
-from .decoders import (
-    before_calibration,
-    decode_expected_f1,
-    decode_expected_jaccard,
-    platt_scaling,
-    rescaled,
-    thresholds_of_label_f1,
-    tune_threshold_of_entries,
-    tune_thresholds_per_label,
-)
+from .decoders import decode_expected_f1, decode_expected_jaccard, rescaled
+from .fitting import ValidationRows
 from .guarantees import (
     CONFIDENCE,
     COVERED,
@@ -50,7 +31,7 @@ from .guarantees import (
 )
 from .review import expected_losses
 from .seen_sets import SeenSets
-from .targets import COST, EXACT_MATCH, F1_EXAMPLE, F1_MACRO, F1_MICRO, HAMMING, JACCARD, TARGETS, target_scores
+from .targets import COST, EXACT_MATCH, F1_EXAMPLE, F1_MACRO, HAMMING, JACCARD, target_scores
 
 CLOSED, CALIBRATED_CLOSED = "closed_f1", "calibrated_closed_f1"  # for labels with a hierarchy
 SEEN, SEEN_F1 = "seen", "seen_f1"  # from the label sets of the training rows
@@ -65,7 +46,7 @@ USUAL = {
     HAMMING: (THRESHOLD,),
     COST: ("thresholds", THRESHOLD),
 }
-OF_ENTRIES = (F1_MICRO, HAMMING, EXACT_MATCH)  # targets for which `threshold` is tuned over all entries
+FITTED = ("thresholds", "calibrated_f1", SEEN)  # decoders whose numbers `fit` fits, beside the one threshold
 MAY_BE_EMPTY = (HAMMING, COST)  # targets that a label in place of an empty set lowers if it is unlikely
 ERRORS = 2.0  # standard errors by which another decoder must be better; benchmarks/decision_rule.py
 
@@ -170,8 +151,9 @@ class LabelDecisions(Decisions):
             found["seen"] = SeenSets.of_saved(saved["seen"])
         if (scaling := found.get("calibration")) is not None:
             found["calibration"] = float(scaling["scale"]), float(scaling["shift"])
-        parents = saved.get(CONFIG_KEY)
-        return cls(**found, hierarchy=None if parents is None else Hierarchy.of_saved(parents))
+        if (parents := saved.get(CONFIG_KEY)) is not None:
+            found["hierarchy"] = Hierarchy.of_saved(parents)
+        return cls(**found)
 
     @classmethod
     def saved_in(cls, config: Any) -> Mapping[str, Any]:
@@ -180,6 +162,10 @@ class LabelDecisions(Decisions):
         if hierarchy is None or not isinstance(saved, Mapping):
             return saved
         return {**saved, CONFIG_KEY: hierarchy.as_json()}
+
+    def as_file(self) -> dict[str, Any]:
+        """Adds the hierarchy, too."""
+        return super().as_file() | ({} if self.hierarchy is None else {CONFIG_KEY: self.hierarchy.as_json()})
 
     def store(self, config: Any) -> None:
         super().store(config)
@@ -336,23 +322,26 @@ class LabelDecisions(Decisions):
         Raises:
             ValueError: as `multilabel_metrics`, and if the decoder or target is unknown, or the costs are invalid.
         """
-        check_value("target", target, (*TARGETS, COST))
-        of_errors = _checked_costs(target, costs, np.shape(labels))
-        if np.size(labels) and not (np.asarray(labels) >= 0).any():
-            raise ValueError(f"all labels of these {len(labels)} rows are unknown: decisions cannot be fitted on them.")
-        probabilities, labels = with_known_labels(probabilities, labels)
         asked = decoder is not None and decoder.endswith(NEVER_EMPTY)
-        about: dict[str, Any] = {"hierarchy": hierarchy, "seen": seen, "target": target, "costs": of_errors}
-        numbers = cls._fitted(probabilities, labels, never_empty or asked, empty_score, **about)
+        options: dict[str, Any] = {"hierarchy": hierarchy, "seen": seen, "target": target, "costs": costs}
+        rows = ValidationRows(
+            probabilities, labels, never_empty=never_empty or asked, empty_score=empty_score, **options
+        )
+        numbers, scores = cls(**rows.numbers(FITTED)), {}
         if decoder is None:
-            names = [name for name in numbers.names if among is None or name in among]
-            options: dict[str, Any] = {"never_empty": never_empty, "empty_score": empty_score, **about}
-            sets = cls.cross_fitted(probabilities, labels, names, **options)
-            scores = {n: target_scores(target, decided, labels, empty_score, of_errors) for n, decided in sets.items()}
-            decoder = usual_or_better(scores, usual_decoder(names, target, numbers.empty_score == 0), ERRORS)
-            numbers.crossed = {name: float(of_rows.mean()) for name, of_rows in scores.items()}
-        numbers.decoder = numbers.named(decoder)
-        return numbers
+            sets = cls.cross_fitted(rows, [name for name in numbers.names if among is None or name in among])
+            scores = {
+                name: target_scores(target, of, rows.labels, empty_score, rows.costs) for name, of in sets.items()
+            }
+        return numbers._with_decoder(decoder, scores)
+
+    def _with_decoder(self, decoder: str | None, scores: Mapping[str, np.ndarray]) -> LabelDecisions:
+        """These numbers with a decoder: the one that is asked for, or chosen by the cross-fitted scores of rows."""
+        if decoder is None:
+            decoder = usual_or_better(scores, usual_decoder(scores, self.target, self.empty_score == 0), ERRORS)
+            crossed = {name: float(of_rows.mean()) for name, of_rows in scores.items()}
+            return replace(self, decoder=self.named(decoder), crossed=crossed)
+        return replace(self, decoder=self.named(decoder))
 
     @classmethod
     def fit_guarantee(
@@ -363,6 +352,7 @@ class LabelDecisions(Decisions):
         value: float,
         confidence: float = CONFIDENCE,
         target: str = F1_EXAMPLE,
+        costs: ArrayLike | None = None,
     ) -> LabelDecisions:
         """Thresholds with a guarantee for new rows that are drawn as these were, whatever the probabilities are worth.
 
@@ -374,17 +364,16 @@ class LabelDecisions(Decisions):
                 is `missed`. All gold labels are `covered` in at least the share `value` of rows.
             value: above 0 and below 1.
             confidence: above 0 and below 1, for `precision` and `recall`: for each label by itself.
-            target: one of `TARGETS`, for `expected_losses`.
+            target, costs: as in `fit`, for `expected_losses`.
 
         Raises:
             ValueError: as `fit`; `name`, `value` or `confidence` is invalid; too few rows for it.
         """
         check_value("guarantee", name, GUARANTEES)
-        check_value("target", target, TARGETS)
         for argument, number in (("value", value), ("confidence", confidence)):
             check_value(argument, number, above=0.0, below=1.0)
-        probabilities, labels = with_known_labels(probabilities, labels)
-        numbers = cls._fitted(probabilities, labels, False, 1.0, ("calibrated_f1",), target=target)
+        rows = ValidationRows(probabilities, labels, target=target, costs=costs)
+        probabilities, labels, numbers = rows.probabilities, rows.labels, cls(**rows.numbers(("calibrated_f1",)))
         asked = {"name": name, "value": float(value), "confidence": float(confidence) if name in OF_LABELS else 1.0}
         if name in OF_LABELS:
             fit = thresholds_of_precision if name == PRECISION else thresholds_of_recall
@@ -413,7 +402,7 @@ class LabelDecisions(Decisions):
         """These decisions for the same labels in another order.
 
         Raises:
-            ValueError: other labels, or labels with a hierarchy.
+            ValueError: other labels.
         """
         own = list(self.labels or ())
         if own == list(labels):
@@ -423,8 +412,6 @@ class LabelDecisions(Decisions):
                 f"the decisions are for {len(own)} labels, but there are {len(labels)}; {few([*map(repr, others)], 5)} "
                 "in one of them alone. Fit the decisions on these labels."
             )
-        if self.hierarchy is not None:
-            raise ValueError("the labels stand in another order than the decisions with their hierarchy. Reorder them.")
         places = [own.index(name) for name in labels]
         seen = self.seen and SeenSets(self.seen.sets[:, places], self.seen.counts, self.seen.num_rows)
         return replace(
@@ -434,33 +421,19 @@ class LabelDecisions(Decisions):
             costs=None if self.costs is None else [[row[i] for i in places] for row in self.costs],
             refused=[places.index(i) for i in self.refused],
             seen=seen,
+            hierarchy=self.hierarchy and self.hierarchy.reordered(places),
         )
 
     @classmethod
-    def cross_fitted(
-        cls,
-        probabilities: np.ndarray,
-        labels: np.ndarray,
-        names: Sequence[str],
-        *,
-        never_empty: bool = False,
-        empty_score: float = 1.0,
-        hierarchy: Hierarchy | None = None,
-        seen: SeenSets | None = None,
-        target: str = F1_EXAMPLE,
-        costs: np.ndarray | None = None,
-    ) -> dict[str, np.ndarray]:
+    def cross_fitted(cls, rows: ValidationRows, names: Sequence[str]) -> dict[str, np.ndarray]:
         """(N, L) bool decisions by each decoder, with numbers fitted on the other folds; a single row is fitted on
         itself."""
-        probabilities, labels = np.asarray(probabilities), np.asarray(labels)
         needed = {name.removesuffix(NEVER_EMPTY) for name in names}
-        about: dict[str, Any] = {"hierarchy": hierarchy, "seen": seen, "target": target, "costs": costs}
-        sets = {name: np.zeros(probabilities.shape, dtype=bool) for name in names}
-        for others, rows in folds(len(labels)):
-            others = others if len(others) else rows
-            fitted = cls._fitted(probabilities[others], labels[others], never_empty, empty_score, needed, **about)
-            for name, decided in fitted.decide_by(probabilities[rows], names).items():
-                sets[name][rows] = decided
+        sets = {name: np.zeros(rows.probabilities.shape, dtype=bool) for name in names}
+        for fold, (_, decided) in enumerate(rows.folds):
+            fitted = cls(**rows.numbers(needed, fold))
+            for name, of_fold in fitted.decide_by(rows.probabilities[decided], names).items():
+                sets[name][decided] = of_fold
         return sets
 
     @classmethod
@@ -486,71 +459,20 @@ class LabelDecisions(Decisions):
         """
         check_value("decoder", (decoder or FIXED).removesuffix(NEVER_EMPTY), (FIXED, THRESHOLD))
         never_empty = never_empty or (decoder or "").endswith(NEVER_EMPTY)
-        tables = {"": scores.f1(False), **({NEVER_EMPTY: scores.f1(True)} if never_empty and not foldable else {})}
+        endings = ("", NEVER_EMPTY) if never_empty and not foldable else ("",)
+        tables = {ending: scores.f1(bool(ending)) for ending in endings}  # (N, G) each
         f1 = tables[""]
         numbers = cls(threshold=best_threshold(f1.mean(0))[0], never_empty=never_empty, hierarchy=hierarchy)
         numbers.empty_score = 0.0 if scores.all_have_gold else 1.0
-        if decoder is None:
-            crossed = {f"{plain}{ending}": np.zeros(len(f1)) for plain in (FIXED, THRESHOLD) for ending in tables}
-            for others, rows in folds(len(f1)):
-                tuned = best_threshold(f1[others if len(others) else rows].mean(0))[0]
-                for plain, cut in ((FIXED, 0.5), (THRESHOLD, tuned)):
-                    for ending, table in tables.items():
-                        crossed[f"{plain}{ending}"][rows] = table[rows, np.searchsorted(DEFAULT_GRID, cut)]
-            decoder = usual_or_better(crossed, usual_decoder(crossed, F1_EXAMPLE, scores.all_have_gold), ERRORS)
-        numbers.decoder = numbers.named(decoder)
-        return numbers
-
-    @classmethod
-    def _fitted(
-        cls,
-        probabilities: np.ndarray,
-        labels: np.ndarray,
-        never_empty: bool,
-        empty_score: float,
-        needed: Collection[str] = ("thresholds", "calibrated_f1", CALIBRATED_CLOSED, SEEN),
-        hierarchy: Hierarchy | None = None,
-        seen: SeenSets | None = None,
-        target: str = F1_EXAMPLE,
-        costs: np.ndarray | None = None,
-    ) -> LabelDecisions:
-        """The numbers of these decoders, and always the one threshold, which is cheap."""
-        of_sets = seen is not None and not {SEEN, SEEN_F1}.isdisjoint(needed)
-        plugs_in = "thresholds" in needed and target in (F1_MACRO, COST)
-        calibrates = of_sets or plugs_in or any(name.startswith("calibrated") for name in needed)
-        calibration = platt_scaling(probabilities, labels) if calibrates else None
-        cut = (1.0, 0.0) if calibration is None or calibration[0] <= 0 else calibration  # in their place, as they are
-        if target in OF_ENTRIES:
-            threshold = tune_threshold_of_entries(probabilities, labels, target == F1_MICRO)
-        else:
-            threshold, _ = tune_threshold(probabilities, labels, empty_score=empty_score)
-        power, share = 1.0, 0.0
-        if of_sets and calibration is not None and seen is not None:
-            _, gold, known = decided_and_gold(np.zeros(np.shape(labels)), labels)
-            if (rows := known.all(1)).any():
-                p = rescaled(np.asarray(probabilities)[rows], *calibration)
-                power, share = seen.likeliest_numbers(p, gold[rows])
-        thresholds = None
-        if "thresholds" in needed and target == F1_MACRO:
-            thresholds = thresholds_of_label_f1(probabilities, *cut).tolist()
-        elif "thresholds" in needed and costs is not None:
-            thresholds = before_calibration(costs[0] / costs.sum(0), *cut).tolist()
-        elif "thresholds" in needed:
-            per_label, _ = tune_thresholds_per_label(probabilities, labels, threshold, empty_score=empty_score)
-            thresholds = per_label.tolist()
-        return cls(
-            threshold=threshold,
-            thresholds=thresholds,
-            calibration=calibration,
-            never_empty=never_empty,
-            empty_score=0.0 if (np.asarray(labels) > 0).any(1).all() else empty_score,
-            hierarchy=hierarchy,
-            seen=seen,
-            seen_power=power,
-            seen_share=share,
-            target=target,
-            costs=None if costs is None else costs.tolist(),
-        )
+        tuned = np.empty(len(f1))  # by the rows outside of each row's fold
+        for others, rows in folds(len(f1)):
+            tuned[rows] = best_threshold(f1[others if len(others) else rows].mean(0))[0]
+        crossed = {
+            plain + ending: table[np.arange(len(f1)), np.searchsorted(DEFAULT_GRID, cuts)]
+            for plain, cuts in ((FIXED, np.full(len(f1), 0.5)), (THRESHOLD, tuned))
+            for ending, table in tables.items()
+        }
+        return numbers._with_decoder(decoder, crossed)
 
     def offsets(self) -> np.ndarray | float:
         """The amount logit(t), a number or (L,), to subtract from a bias so that 0.5 decides as the threshold did."""
@@ -561,70 +483,3 @@ class LabelDecisions(Decisions):
         """The decisions saved with a classifier whose bias holds the threshold. The other numbers are dropped, since
         they are for the scores before folding."""
         return LabelDecisions(folded=self.decoder, threshold=0.5)
-
-
-def _checked_costs(target: str, costs: ArrayLike | None, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The costs (2, L) of a target.
-
-    Raises:
-        ValueError: they are missing, superfluous, or of a wrong shape or value.
-    """
-    if (costs is not None) != (target == COST):
-        said = "missing, but the" if costs is None else "given, but the"
-        raise ValueError(f"`costs` are {said} target is {target!r}: costs belong to the target {COST!r}.")
-    if costs is None:
-        return None
-    found = np.asarray(costs, dtype=np.float64)
-    if found.shape != (2, *shape[1:]):
-        raise ValueError(f"`costs` have the shape {found.shape}; expected (2, {', '.join(map(str, shape[1:]))}).")
-    if not (np.isfinite(found) & (found >= 0)).all() or not found.any(0).all():
-        place = int(np.flatnonzero(~(np.isfinite(found) & (found >= 0)).all(0) | ~found.any(0))[0])
-        raise ValueError(
-            f"`costs` of label {place} are {found[0, place]:g} and {found[1, place]:g}; expected two numbers that are "
-            "at least 0, not both 0."
-        )
-    return found
-
-
-class DecidedCounts:
-    """Counts of the label sets that several decoders decide, and their figures.
-
-    Args:
-        decisions: fitted on validation.
-        names: the decoders; a threshold is one too.
-
-    Attributes:
-        sets: decoder -> counts of its sets.
-    """
-
-    def __init__(self, decisions: LabelDecisions, names: Iterable[str | float]):
-        self.decisions = decisions
-        self.sets: dict[Any, SetCounts] = {name: SetCounts() for name in names}
-        hierarchy = decisions.hierarchy
-        self._closed = {} if hierarchy is None else {name: HierarchicalCounts(hierarchy) for name in self.sets}
-
-    @classmethod
-    def of(
-        cls, decisions: LabelDecisions, names: Iterable[str | float], probabilities: np.ndarray, labels: np.ndarray
-    ) -> DecidedCounts:
-        """The counts of whole arrays (N, L), as for `multilabel_metrics`, copied by blocks of rows only."""
-        counts = cls(decisions, names)
-        for rows in row_blocks(probabilities):
-            p, gold = np.asarray(probabilities[rows], dtype=np.float64), labels[rows]
-            counts.add(p, gold > 0, check_entries(p, gold, rows.start))
-        return counts
-
-    def add(self, p: np.ndarray, gold: np.ndarray, known: np.ndarray) -> None:
-        """Count a block: probabilities, gold sets, and where a label is known, (n, L) each."""
-        decided = self.decisions.decide_by(p, self.sets)
-        SetCounts.add_all(self.sets.values(), decided.values(), gold, known)
-        for name, counts in self._closed.items():
-            counts.add(decided[name], gold, known)
-
-    def figures(self, name: str | float, empty_score: float = 1.0) -> dict[str, float]:
-        """The figures of a decoder; with a hierarchy, hierarchical figures too."""
-        return {**self.sets[name].figures(empty_score), **self.hierarchical(name)}
-
-    def hierarchical(self, name: str | float) -> dict[str, float]:
-        """The hierarchical figures of a decoder; empty without a hierarchy."""
-        return self._closed[name].figures() if name in self._closed else {}

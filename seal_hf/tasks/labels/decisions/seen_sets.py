@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
+from ....core.arrays import sigmoid
 from ..metrics import BLOCK
 from .closed_sets import label_scores
 from .decoders import clipped_logit, largest_power, quadrature
@@ -210,7 +210,7 @@ class SeenSets:
             p, gold: (N, L) probabilities and gold sets, bool, of validation rows; N >= 1.
         """
         place = np.array([self._places.get(row.tobytes(), -1) for row in gold])
-        p = expit(clipped_logit(p))
+        p = sigmoid(clipped_logit(p))
         independent = np.where(gold, p, 1 - p).prod(1)  # (N,)
         listed = np.zeros((len(POWERS), len(gold)))
         for rows in _blocks(len(gold), len(self.sets)):
