@@ -73,7 +73,7 @@ setup(
             "cli/default_recipes/*.yaml",
             "lab/demo/style.css",
             "reports/model_card_template.md",
-            "reports/page/page.*",
+            "reports/page.*",
             "py.typed",
         ]
     },

@@ -43,7 +43,7 @@ from seal_hf.decisions import (
     thresholds_of_label_f1,
 )
 from seal_hf.lab.compare.statistics import mean_std
-from seal_hf.nets.feature_cache import cached_features
+from seal_hf.nets.frozen_encoder import cached_features
 from seal_hf.tasks.labels.decisions.decoders import clipped_logit
 from seal_hf.tasks.labels.decisions.fitting import ValidationRows
 from seal_hf.tasks.labels.decisions.label_decisions import ERRORS, usual_decoder

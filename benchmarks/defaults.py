@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from results_store import ALL, ROOT, Store
 
-from seal_hf.lab.compare.runs import origin
+from seal_hf.lab.compare.runner import origin
 from seal_hf.lab.compare.statistics import mean_std
 from seal_hf.utils.files import whole_file
 

@@ -31,7 +31,7 @@ from seal_hf import ENERGY_LOSSES, MultiLabelEnergy, MultiLabelSpace, load_multi
 from seal_hf.energy_losses import GOLD, SAMPLES
 from seal_hf.loss_net.energy_weight import balanced
 from seal_hf.metrics import multilabel_metrics, tune_threshold
-from seal_hf.nets.feature_cache import cached_features
+from seal_hf.nets.frozen_encoder import cached_features
 
 HIDDEN, DROPOUT, RATE, BATCH, EPOCHS, PATIENCE = 400, 0.2, 1e-3, 64, 40, 5
 FOLDS, SHARES = 5, (0.1, 0.3, 0.5)

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seal_hf.lab.compare.program import command
-from seal_hf.lab.compare.runs import SECONDS, Runs, claim_folder
+from seal_hf.lab.compare.runner import SECONDS, Runs, claim_folder
 
 PARTS = "parts"  # folder of the processes' results, in that of a comparison
 AGAIN = 0.2  # seconds between two looks at the processes

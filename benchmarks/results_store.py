@@ -33,7 +33,7 @@ from typing import Any
 from filelock import FileLock
 from results_texts import read_texts, write_texts
 
-from seal_hf.lab.compare.runs import Runs, read_run, write_json
+from seal_hf.lab.compare.runner import Runs, read_run, write_json
 from seal_hf.utils.files import whole_file
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -195,7 +195,7 @@ class Store:
 
 
 class Stored:
-    """A comparison of the results. It is read as `seal_hf.lab.compare.runs.Runs` is."""
+    """A comparison of the results. It is read as `seal_hf.lab.compare.runner.Runs` is."""
 
     def __init__(self, store: Store, data: str, name: str):
         self.store, self.data, self.name = store, data, name

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from results_store import ALL, RESULTS, ROOT, Store, named
 
-from seal_hf.lab.compare.runs import origin
+from seal_hf.lab.compare.runner import origin
 
 STORE = Store()
 MASKS = {"IoU at 0.5": "test_mean_iou", "IoU tuned": "test_mean_iou_tuned"}

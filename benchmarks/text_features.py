@@ -19,7 +19,7 @@ from datasets import Dataset
 from transformers import AutoModel, AutoTokenizer
 
 from seal_hf import load_multilabel, tokenize
-from seal_hf.nets.feature_cache import cached_features
+from seal_hf.nets.frozen_encoder import cached_features
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 from results_store import ROOT, Store, pack, unpack
 
 from seal_hf.lab.compare.kinds import BASELINE, SEAL
-from seal_hf.lab.compare.runs import LOST
+from seal_hf.lab.compare.runner import LOST
 from seal_hf.lab.compare.statistics import paired_test
 from seal_hf.lab.compare.table import p_value
 from seal_hf.tasks.labels.compare import METHODS, METRIC

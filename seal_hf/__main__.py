@@ -38,7 +38,7 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "report": ("seal_hf.cli.report:main", "a page on a run: figures, curves, errors"),
     "demo": ("seal_hf.lab.demo.program:main", "show in the browser what a saved model predicts"),
     "compare": ("seal_hf.lab.compare.program:command", "methods on one data set, each tuned with the same budget"),
-    "analyse": ("seal_hf.lab.analysis.__main__:main", "what a trained energy has learned"),
+    "analyse": ("seal_hf.lab.analysis:main", "what a trained energy has learned"),
 }
 COMPARED = ("mlc", "tagging", "srl", "parsing", "segmentation")  # `compare KIND` also takes the flags of `train KIND`
 REWARDED, REWARDS = "train rewards", "rewards"  # `compare rewards` takes the flags of the former

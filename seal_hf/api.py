@@ -24,15 +24,18 @@ from .data.tensors.vocabulary import Vocabulary
 from .data.tensors.word_vectors import WordVectors, load_word_vectors
 from .data.tensors.words import WordRows, encode_words, tokenize_words
 from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
-from .extensions.implicit.hypergradient import Hypergradient
-from .extensions.implicit.task_function import select_parameters
+from .extensions.hypergradient import Hypergradient, select_parameters
 from .loss_net.learner import Learner
 from .loss_net.loss_net import LossNet, LossNetConfig
 from .nets.cnn import CNNConfig, CNNForImageClassification, cnn_image_processor
 from .nets.encoders import MLPConfig, MLPForMultiLabel
 from .nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
-from .nets.text_pooling import PooledConfig, PooledForSequenceClassification
-from .nets.text_windows import WindowedConfig, WindowedForSequenceClassification
+from .nets.text_pooling import (
+    PooledConfig,
+    PooledForSequenceClassification,
+    WindowedConfig,
+    WindowedForSequenceClassification,
+)
 from .saving.model import SealModel
 from .tasks.labels.energies import MultiLabelEnergy
 from .tasks.labels.model import SealForMultiLabel
@@ -53,9 +56,14 @@ from .tasks.tags.model import SealForTokenClassification
 from .tasks.tags.space import TagSequenceSpace
 from .trainer import SealTrainer
 from .training.arguments import SealTrainingArguments
-from .training.callbacks import NewEpoch
-from .training.energy_methods import ENERGY_METHODS, EnergyTrainingArguments
-from .training.energy_trainer import EnergyTrainer, MaskEnergyTrainer, load_energy_network
+from .training.energy_trainer import (
+    ENERGY_METHODS,
+    EnergyTrainer,
+    EnergyTrainingArguments,
+    MaskEnergyTrainer,
+    load_energy_network,
+)
+from .training.epochs import NewEpoch
 from .training.meters import NonFiniteLossError
 
 __all__ = [

@@ -27,8 +27,7 @@ from .energy_losses import GOLD, OUTPUT, SAMPLES, Candidates
 from .extensions import MicroBatch
 from .loss_net.energy_weight import SHARE, row_pulls
 from .nets.encoders import task_features
-from .nets.feature_cache import FEATURES
-from .nets.frozen_encoder import OUTPUTS, encoder_inputs
+from .nets.frozen_encoder import FEATURES, OUTPUTS, encoder_inputs
 from .nets.image_features import with_features
 from .nets.task_nets import check_has_logits
 from .training.checks import check_begun, check_computed

@@ -38,7 +38,7 @@ def drawing_program():
 @pytest.fixture
 def program(drawing_program, monkeypatch):
     """The same without figures, which it draws anew after every seed."""
-    from seal_hf.lab.compare import page
+    from seal_hf.lab.compare import table as page
 
     monkeypatch.setattr(drawing_program, "plot", lambda *_: True)
     monkeypatch.setattr(page, "has_matplotlib", lambda: False)

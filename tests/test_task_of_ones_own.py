@@ -10,7 +10,7 @@ from transformers import AutoModelForMultipleChoice
 
 from seal_hf import MLPConfig, MLPForMultiLabel, OutputSpace, SealModel, SealTrainer, SealTrainingArguments, TensorRows
 from seal_hf.cli import evaluate, predict
-from seal_hf.cli.outputs.base import Evaluation, OutputKind
+from seal_hf.cli.output_kind import Evaluation, OutputKind
 from seal_hf.cli.train.closing import close_run, reported
 from seal_hf.core.energy import Energy
 from seal_hf.core.task import TASKS, Task
@@ -18,7 +18,7 @@ from seal_hf.data.arff_rows import FeatureTable
 from seal_hf.data.table_sources import open_table
 from seal_hf.reports.card_kinds import CardKind
 from seal_hf.reports.common import Ending
-from seal_hf.reports.page.page import Section
+from seal_hf.reports.page import Section
 
 ITEMS = torch.tensor([*permutations(range(3))])  # (6, 3): the items of each order, the first place first
 ORDERS = nn.functional.one_hot(ITEMS.argsort(1), 3).float()  # (6, 3, 3): the place of each item

@@ -51,7 +51,7 @@ from seal_hf import (
     encode_words,
     load_energy_network,
 )
-from seal_hf.lab.compare.runs import Runs
+from seal_hf.lab.compare.runner import Runs
 from seal_hf.saving import mark_complete
 
 FIXTURES = Path(__file__).resolve().parent / "fixtures"

@@ -119,7 +119,7 @@ def parser_of(module, name: str) -> argparse.ArgumentParser:
     class Caught(Exception):
         pass
 
-    from seal_hf.cli.outputs.flags import Flags
+    from seal_hf.cli.flags import Flags
 
     before = Flags.parse_known_args
 

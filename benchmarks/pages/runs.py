@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from results_store import Store, Stored
 from run_recipes import cell
 
-from seal_hf.lab.compare.runs import LOST
+from seal_hf.lab.compare.runner import LOST
 from seal_hf.lab.compare.table import comparison
 from seal_hf.tasks.labels.compare import FIGURES, METHODS, METRIC
 

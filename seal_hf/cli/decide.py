@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.task import TASKS
 from ..utils.messages import printable
-from .outputs.flags import LABELS, Flags
+from .flags import LABELS, Flags
 from .predict import CELLS, check_format, check_new
 
 FIT = "Fit decisions on probabilities of validation rows and their gold labels, and write them to a file."

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from ..utils.files import whole_file
 from ..utils.messages import printable
-from .outputs import open_kind
-from .outputs.flags import Flags, add_common, add_evaluate
-from .outputs.processes import Processes
+from .flags import Flags, add_common, add_evaluate, open_kind
 from .predict import check_format, check_new
+from .programs import Processes
 
 if TYPE_CHECKING:
     from ..data.chunks import Reader
-    from .outputs.base import OutputKind
+    from .output_kind import OutputKind
 
 DESCRIPTION = "Measure the decisions of a saved task-net on all rows of a labelled input. Nothing is tuned on them."
 

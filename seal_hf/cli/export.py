@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..utils.messages import one_line
-from .outputs.flags import Flags, add_origin
+from .flags import Flags, add_origin
 from .predict import check_new
 
 if TYPE_CHECKING:
     from ..core.task import Task
     from ..data.chunks import Reader
-    from .outputs.base import OutputKind
+    from .output_kind import OutputKind
 
 DESCRIPTION = (
     "Write a saved task-net as a file of ONNX or OpenVINO: its inputs to its logits. The tokenizer is not part of it."
@@ -78,11 +78,11 @@ def export(task: Task, options: Namespace, output: Path, hub: dict[str, Any]) ->
         DataError: the rows of `options.check` cannot be read.
     """
     from ..nets.adapters import library_of
-    from ..nets.adapters.quantised import quantization_of
-    from ..nets.text_windows import WindowedForSequenceClassification
-    from ..saving.fold import folded
+    from ..nets.adapters.peft import quantization_of
+    from ..nets.text_pooling import WindowedForSequenceClassification
+    from ..saving.export import folded
     from ..saving.onnx import export_net
-    from .outputs.base import check_trained
+    from .output_kind import check_trained
 
     name = options.model
     rows = None if options.check is None else _rows_of(options)  # first: a mistake there is told at once
@@ -118,7 +118,7 @@ def export(task: Task, options: Namespace, output: Path, hub: dict[str, Any]) ->
 
 def _rows_of(options: Namespace) -> tuple[OutputKind, Reader]:
     """What reads and decides the rows to check, as `seal-hf predict`."""
-    from .outputs import open_kind
+    from .flags import open_kind
     from .predict import predict_flags
 
     flags = predict_flags()
@@ -134,7 +134,7 @@ def _checked(kind: OutputKind, reader: Reader, model: Any, file: Path) -> str:
     import numpy as np
 
     from ..saving.onnx import ExportedNet, relative_difference
-    from .outputs.base import with_progress
+    from .output_kind import with_progress
 
     run, net, differences = ExportedNet(file), model.task_net, [0.0]
     own = net.forward

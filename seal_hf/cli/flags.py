@@ -1,160 +1,279 @@
-"""Command-line flags that nothing in the run reads are an error, not silently ignored. A recipe may hold them: one file
-then serves several losses. Cross-entropy (`--loss ce`) accepts flags of energy losses: the baseline is then one flag
-away."""
+"""Flags of `seal-hf predict`, `evaluate` and `demo`. A flag for another kind of output is an error."""
 
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
-from inspect import signature
-from typing import Any
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
-from transformers.training_args import OptimizerNames
+from ..core.task import TASKS
+from ..utils.messages import unknown_flag
+from .programs import ALL, FULL, UsageError, help_asked_for
 
-from ..core.task import TASKS, Task, task_losses
-from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES
-from ..energy_losses.regression import Regression
-from ..extensions.implicit.hypergradient import METHODS
-from ..nets.adapters import LIBRARIES
-from ..training.arguments import SealTrainingArguments
-from ..training.energy_methods import ENERGY_METHODS, EnergyTrainingArguments
-from ..utils.options import default_of
-from .programs import given_flags
+if TYPE_CHECKING:
+    from .output_kind import OutputKind
 
-OF_ENERGY_LOSSES = {"energy_loss", "hypergradient", "sample_coherence"}
-Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> the values with which the flag is read
-ANY: list[str] = []  # in place of these values: every one but None, False, and empty ones
-SCHEDULES: dict[Any, Any] = TYPE_TO_SCHEDULER_FUNCTION
-WARMED = [kind.value for kind, build in SCHEDULES.items() if "num_warmup_steps" in signature(build).parameters]
-PROJECTED = [name.value for name in OptimizerNames if name.value.startswith(("galore", "apollo"))]
-OF_NEEDED: dict[str, dict[str, list[str]]] = {  # flags -> as in `Readers`
-    # of data and nets
-    "adapter_rank adapter_targets": {"adapter": ANY, "loss_net_encoder": list(LIBRARIES)},
-    # of the Trainer
-    "eval_steps": {"eval_strategy": ["steps"]},
-    "eval_delay": {"eval_strategy": ["steps", "epoch"]},
-    "metric_for_best_model greater_is_better": {"eval_strategy": ["steps", "epoch"], "tune": ANY},
-    "save_steps": {"save_strategy": ["steps"]},
-    "save_total_limit save_only_model": {"save_strategy": ["steps", "epoch", "best"]},
-    "warmup_steps warmup_ratio": {"lr_scheduler_type": WARMED},
-    "optim_target_modules": {"optim": PROJECTED},
-    "dataloader_persistent_workers dataloader_prefetch_factor": {"dataloader_num_workers": ANY},
-    "length_column_name": {"group_by_length": ANY, "train_sampling_strategy": ["group_by_length"]},  # its two names
-    "fsdp_config": {"fsdp": ANY},
-    "gradient_checkpointing_kwargs": {"gradient_checkpointing": ANY},
-    "liger_kernel_config": {"use_liger_kernel": ANY},
-    "hub_model_id hub_strategy hub_private_repo hub_always_push hub_revision": {"push_to_hub": ANY},
-    "project trackio_space_id trackio_bucket_id trackio_static_space_id": {"report_to": ["trackio"]},
-}
-NEEDED: Readers = {name: switches for names, switches in OF_NEEDED.items() for name in names.split()}
+LABELS, TAGS = ("labels",), ("tags", "trees")  # tasks
+BATCH_SIZE = 32
+
+COLUMNS, LOADING = "columns", "loading"
+GROUPS = {COLUMNS: "the columns of the input", LOADING: "how the model is loaded and runs"}  # the others matter most
 
 
-def check_flags(
-    args: SealTrainingArguments | EnergyTrainingArguments, argv: Sequence[str] | None, task: str, *others: Any
-) -> None:
-    """Raises ValueError for a flag that nothing reads.
+class Flags(ArgumentParser):
+    """A parser whose flags know which tasks read them. `--help` shows those that matter most, `--help GROUP`
+    those of a group, and `--help_all` all."""
 
-    Args:
-        argv: the command line without the program's name; default `sys.argv[1:]`.
-        task: the program's task, a key of `TASKS`.
-        others: the program's arguments of data, nets and run.
+    def __init__(self, prog: str, description: str):
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.groups: dict[str, list[str]] = {}  # group -> its flags
+        self.asked = ""  # for this help
+        self.tasks: dict[str, Sequence[str]] = {}  # flag -> the tasks that read it, if not all do
+        self.needed: list[str] = []
+
+    def flag(self, name: str, *tasks: str, required: bool = False, group: str | None = None, **options: Any) -> None:
+        """Add `--name`, which these tasks read; default: all. `group` is one of `GROUPS`."""
+        if group is not None:
+            self.groups.setdefault(group, []).append(name)
+        if required:  # argparse would report missing flags before mistyped ones
+            self.needed.append(name)
+        if options.get("type") is bool:
+            options |= {"type": _bool, "nargs": "?", "const": True, "default": False, "metavar": "true|false"}
+        if tasks:
+            self.tasks[name] = tasks
+            options["help"] = f"{options['help']} For {_outputs_of(tasks)}."
+        self.add_argument(f"--{name}", **options)
+
+    def format_help(self) -> str:
+        shown = [action for action in self._actions if self._is_shown(action.dest)]
+        formatter = self._get_formatter()
+        formatter.add_usage(None, shown, [])
+        formatter.add_text(self.description)
+        formatter.start_section("flags")
+        formatter.add_arguments(shown)
+        formatter.end_section()
+        named = "; ".join(f"{group}, {GROUPS[group]}" for group in self.groups)
+        if named and self.asked == "":
+            formatter.add_text(f"More flags: {self.prog} --help GROUP. Groups: {named}. All flags: {FULL}.")
+        return formatter.format_help()
+
+    def _is_shown(self, name: str) -> bool:
+        group = next((group for group, names in self.groups.items() if name in names), "")
+        return self.asked in (ALL, group)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}. All flags: {self.prog} --help.")
+
+    def parsed(self, argv: Sequence[str] | None) -> Namespace:
+        """Raises UsageError for an unknown flag (names the nearest one), a missing flag, or a wrong value."""
+        words = sys.argv[1:] if argv is None else argv
+        if (asked := help_asked_for(words, self.groups)) is not None:
+            self.asked = asked
+            self.print_help()
+            self.exit()
+        options, unknown = self.parse_known_args(words)
+        if unknown:
+            known = [flag for action in self._actions for flag in action.option_strings]
+            raise UsageError(f"{unknown_flag(unknown[0], known)} All flags: {self.prog} --help.")
+        missing = [f"--{name}" for name in self.needed if getattr(options, name) is None]
+        if missing:
+            self.error(f"{' and '.join(missing)} must be given")
+        from ..utils.options import check_given  # imports NumPy, which --help does not need
+
+        try:
+            check_given(vars(options), {name: self.get_default(name) for name in vars(options)}, {})
+        except ValueError as error:
+            raise UsageError(f"{error} All flags: {self.prog} --help.") from error
+        if getattr(options, "revision", None) is not None and Path(options.model).is_dir():
+            self.error(f"`revision` is of a Hub id, but {options.model} is a folder. Leave it out")
+        return options
+
+    def check_task(self, options: Namespace, task: str, found: str | None = None) -> None:
+        """Raises ValueError for a flag that this task does not read; `found` says which task it is."""
+        for name, tasks in self.tasks.items():
+            if task not in tasks and getattr(options, name) != self.get_default(name):
+                found = found or f"{options.model} predicts {_outputs_of([task])}"
+                raise ValueError(f"`{name}` is an option of {_outputs_of(tasks)}, but {found}. Leave it out.")
+
+
+def _outputs_of(tasks: Sequence[str]) -> str:
+    """What these tasks predict, in words."""
+    return " and ".join(TASKS[task].outputs_name for task in tasks)
+
+
+def add_common(flags: Flags) -> None:
+    """Flags of `predict` and `evaluate`."""
+    flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="This saved task-net is used.")
+    flags.flag(
+        "input", required=True, metavar="FILE", help="This file or folder is read; for label sets, also a Hub id."
+    )
+    flags.flag(
+        "output",
+        metavar="FILE",
+        help="The results go to this file, whose suffix names the format; default: the terminal.",
+    )
+    add_reading(flags)
+    flags.flag("overwrite", type=bool, help="An existing output is replaced.")
+    flags.flag(
+        "split",
+        *LABELS,
+        *TAGS,
+        help="This split is read, of a folder or, for label sets, of a Hub id; default: test, or the only one.",
+    )
+    flags.flag(
+        "tag_column",
+        *TAGS,
+        group=COLUMNS,
+        help="This column has the gold tags; default for evaluate: the last one, `tags` or `ner_tags`.",
+    )
+
+
+def add_reading(flags: Flags) -> None:
+    """How a model is loaded, reads its inputs and decides."""
+    add_origin(flags)
+    flags.flag(
+        "decoder",
+        help="This decoder decides in place of the stored one. For label sets and masks, it may be a threshold; for "
+        "label sets, a FILE.json of `seal-hf decide fit`.",
+    )
+    flags.flag(
+        "batch_size",
+        type=at_least_one,
+        default=BATCH_SIZE,
+        group=LOADING,
+        help="This many texts or images are read at once (default 32).",
+    )
+    flags.flag(
+        "device",
+        default="auto",
+        group=LOADING,
+        help="The model runs on this device: cpu, cuda, cuda:1, ... (default auto: an accelerator, if there is one).",
+    )
+    flags.flag(
+        "dtype",
+        choices=("float32", "bfloat16", "float16"),
+        default="float32",
+        group=LOADING,
+        help="The weights have this type (default float32).",
+    )
+    flags.flag(
+        "torch_compile",
+        type=bool,
+        group=LOADING,
+        help="The task-net is compiled by torch.compile, which takes a minute and pays off on many rows.",
+    )
+    flags.flag(
+        "max_length",
+        *LABELS,
+        *TAGS,
+        type=at_least_one,
+        help="This many tokens are read at once; default: as in training.",
+    )
+    flags.flag(
+        "text_column",
+        *LABELS,
+        group=COLUMNS,
+        help="This column has the texts; default: as in training, else `text`, or the only one of strings.",
+    )
+    flags.flag(
+        "image_column",
+        *LABELS,
+        group=COLUMNS,
+        help="This column has images, or the names of their files; default: as in training, or found.",
+    )
+    flags.flag(
+        "word_column",
+        *TAGS,
+        group=COLUMNS,
+        help="This column, counted from 0, or this JSON field has the words; it makes a .txt a file of columns.",
+    )
+
+
+def add_origin(flags: Flags) -> None:
+    """Which version of a model is loaded, and whether its code runs."""
+    flags.flag("revision", group=LOADING, help="This branch, tag or commit of a Hub id is loaded.")
+    flags.flag(
+        "trust_remote_code", type=bool, group=LOADING, help="The model's own code runs; on the Hub it needs --revision."
+    )
+
+
+def add_predict(flags: Flags) -> None:
+    """Flags of `predict`."""
+    flags.flag(
+        "energy", type=bool, help="The energy of each decided structure is added; the loss-net is loaded for it."
+    )
+    flags.flag(
+        "probabilities",
+        choices=("none", "top", "all"),
+        help="Probabilities are written of what is decided (top), of all labels, tags or pixels, or not at all. The "
+        "default is top for label sets, and none for the others.",
+    )
+    flags.flag(
+        "escape_formulas",
+        *LABELS,
+        type=bool,
+        help="A ' is written before cells of a csv or tsv that a spreadsheet would run.",
+    )
+
+
+def add_evaluate(flags: Flags) -> None:
+    """Flags of `evaluate`."""
+    flags.flag("refit", type=bool, help="The decisions are fitted anew on these rows; the saved model stays unchanged.")
+    flags.flag(
+        "label_column",
+        *LABELS,
+        group=COLUMNS,
+        help="This column has the gold labels; default: as in training, or `labels`.",
+    )
+    flags.flag(
+        "label_separator",
+        *LABELS,
+        group=COLUMNS,
+        help="This mark separates the labels of a cell; none: a cell is one name. Default: as in training, or found.",
+    )
+    flags.flag(
+        "label_format",
+        *LABELS,
+        group=COLUMNS,
+        choices=("auto", "ids", "names", "multi_hot"),
+        default="auto",
+        help="The gold labels are written in this form (default auto).",
+    )
+
+
+def open_kind(flags: Flags, options: Namespace) -> OutputKind:
+    """The [`OutputKind`] for `options.model`, without loading its weights.
+
+    Raises:
+        OSError: the folder or repo does not exist.
+        ValueError: another kind of model, or a flag for another kind of output.
     """
-    given = set(given_flags(sys.argv[1:] if argv is None else argv))
-    values: dict[str, Any] = {}
-    for part in (args, *others):
-        values |= vars(part)
-        usual = {field.name for field in fields(part) if getattr(part, field.name) == default_of(field)}
-        given -= usual  # they count as not given
-    read_by = readers(args)
-    if getattr(args, "energy_loss", None) == CROSS_ENTROPY:
-        given -= {name for name, switches in read_by.items() if switches.keys() & OF_ENERGY_LOSSES}
-    for name in sorted(given - TASKS[task].arguments):
-        if programs := [f"{other.name} ({other.program})" for other in TASKS.values() if name in other.arguments]:
-            raise ValueError(f"`{name}` is for another kind of output, {' or '.join(programs)}. Leave it out.")
-    for name, other in idle(args).items():
-        if name in given and other in vars(args):
-            found = getattr(args, other)
-            raise ValueError(f"`{name}` is not read if {other} is {found!r}. Leave it out, or give --{other}.")
-    for name, switches in {**read_by, **NEEDED}.items():
-        if name in given and not any(_reads(values.get(switch), read) for switch, read in switches.items()):
-            read = " or with ".join(f"{switch} {' or '.join(read)}".strip() for switch, read in switches.items())
-            found = " and ".join(f"{switch} is {_plain(values.get(switch))!r}" for switch in switches)
-            give = " or ".join(f"--{switch}" for switch in switches)
-            raise ValueError(f"`{name}` is read only with {read}, but {found}. Leave it out, or give {give}.")
+    from ..saving.kinds import task_of_model  # late, so that `--help` is quick
+
+    hub = {} if options.revision is None else {"revision": options.revision}
+    task, space = task_of_model(options.model, hub)
+    flags.check_task(options, task.name)
+    if space not in task.outputs:
+        raise ValueError(f"{options.model} predicts {task.name}, for which `predict` and `evaluate` read no files.")
+    return task.outputs[space](options)
 
 
-def _reads(value: Any, read: Sequence[str]) -> bool:
-    if read == ANY:
-        return bool(value)
-    return any(each in read for each in value) if isinstance(value, list) else value in read
+def _bool(text: str) -> bool:
+    if (lowered := text.lower()) in ("true", "yes", "1"):
+        return True
+    if lowered in ("false", "no", "0"):
+        return False
+    raise ArgumentTypeError(f"{text!r} is neither true nor false")
 
 
-def _plain(value: Any) -> Any:
-    """The text of a choice of the Trainer, such as `no`; other values as they are."""
-    return getattr(value, "value", value)
-
-
-def readers(args: SealTrainingArguments | EnergyTrainingArguments) -> Readers:
-    """For each flag that only some losses, methods or options read: the arguments it depends on."""
-    found: Readers = defaultdict(lambda: defaultdict(list))
-    for switch, values in _switches(args).items():
-        for value, names in values.items():
-            for name in names:
-                found[name][switch].append(value)
-    return found
-
-
-def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, Mapping[str, Iterable[str]]]:
-    """Argument that makes a choice -> each of its values -> the arguments that this value reads."""
-
-    def read(kinds: Mapping[str, Any]) -> dict[str, Iterable[str]]:
-        return {name: _with_score(kind, kind.read(args)) for name, kind in kinds.items()}
-
-    if isinstance(args, EnergyTrainingArguments):
-        return {"energy_method": read(ENERGY_METHODS)}
-    task_loss: dict[str, list[str]] = defaultdict(list)
-    found: dict[str, Mapping[str, Iterable[str]]] = {"energy_loss": read(ENERGY_LOSSES), "task_loss": task_loss}
-    found["hypergradient"] = {name: [f"hypergradient_{option}" for option in names] for name, names in METHODS.items()}
-    for task in reversed(TASKS.values()):
-        found |= task.switches
-        for name, names in read(task.task_losses).items():  # some share a name
-            task_loss[name] += [each for each in names if each not in task_loss[name]]
-    return found
-
-
-def _with_score(kind: type, names: Iterable[str]) -> set[str]:
-    """The arguments that a loss reads, and `tag_score` if its cost or its regression takes a score."""
-    return {*names, "tag_score"} if "margin_cost" in names or issubclass(kind, Regression) else {*names}
-
-
-def of_other_tasks(kind: type, task: str) -> set[str]:
-    """The arguments of a class that only other tasks read."""
-    read = {name: _of_task(each, kind) for name, each in TASKS.items()}
-    return set().union(*read.values()) - read[task] - _of_energies(kind)
-
-
-def _of_task(task: Task, kind: type) -> set[str]:
-    """The arguments that not every task reads, but this one."""
-    of_losses = {name for loss in task.task_losses.values() for name in loss.read(kind)}
-    of_switches = {name for values in task.switches.values() for names in values.values() for name in names}
-    return {*task.arguments, *of_losses, *of_switches}
-
-
-def _of_energies(kind: type) -> set[str]:
-    """The arguments that energy losses read, for any output."""
-    return {name for loss in ENERGY_LOSSES.values() for name in loss.read(kind)}
-
-
-def idle(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, str]:
-    """Option of the loss -> the other option whose value makes it ineffective."""
-    if isinstance(args, EnergyTrainingArguments):
-        return ENERGY_METHODS[args.energy_method].idle(args)
-    found = task_losses()[args.task_loss][0].idle(args)
-    if args.energy_loss == CROSS_ENTROPY:
-        return found
-    if args.loss_net_encoder == "shared":
-        found = found | {"loss_net_encoder_learning_rate": "loss_net_encoder"}
-    return found | ENERGY_LOSSES[args.energy_loss].idle(args)
+def at_least_one(text: str) -> int:
+    """The type of a flag that takes a whole number of at least 1."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return value

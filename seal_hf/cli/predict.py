@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING
 from ..utils.faults import AGAIN, writing
 from ..utils.files import check_writable
 from ..utils.messages import one_line
-from .outputs import open_kind
-from .outputs.flags import Flags, add_common, add_predict
-from .outputs.processes import Processes
-from .programs import check_one_process, is_first_process
+from .flags import Flags, add_common, add_predict, open_kind
+from .programs import Processes, check_one_process, is_first_process
 
 if TYPE_CHECKING:
     from ..data.chunks import Reader
-    from .outputs.base import OutputKind
+    from .output_kind import OutputKind
 
 CELLS = (".csv", ".tsv")  # what a spreadsheet opens
 DESCRIPTION = "Predict label sets, tags or masks with a saved task-net. The rows need no labels."
@@ -43,8 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     output = None if options.output is None else Path(options.output)
     processes = Processes()
     kind, reader = processes.first_alone(lambda: _opened(flags, options, output))
-    from .outputs.base import with_progress
-    from .outputs.parts import parts_of, record_of
+    from .output_kind import parts_of, record_of, with_progress
 
     def tell(line: str) -> None:
         print(one_line(f"{flags.prog}: {line}"), file=sys.stderr)

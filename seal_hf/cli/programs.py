@@ -1,4 +1,4 @@
-"""The frame of the programs: their name, how they start and end, when their training stops early.
+"""The frame of the programs: their name, how they start and end, and the processes of one command.
 
 This module imports no library: many mistakes are reported at once.
 """
@@ -13,20 +13,21 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import pairwise
+from datetime import timedelta
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from ..utils.faults import fault_of
 from ..utils.files import in_line
 from ..utils.messages import did_you_mean, guard_errors, one_line
 
-if TYPE_CHECKING:
-    from transformers import TrainerCallback, TrainingArguments
-
 USAGE, INTERRUPTED, UNREAD = 2, 130, 141  # exit statuses: a mistaken command line; as of shells after SIGINT, SIGPIPE
 SHORT, FULL, ALL = ("-h", "--help"), "--help_all", "all"  # words that ask for help; what the second one shows
 SHOWN_OF_A_PATH = 200  # characters
+LONGEST_WAIT = timedelta(days=30)  # the slowest process may have much to do; a launcher ends the others if one fails
+T = TypeVar("T")
+Result = TypeVar("Result")
 ENDING = ("SIGTERM", "SIGHUP")  # they end a program as Ctrl-C does; a terminal that closes sends the latter
 
 
@@ -85,6 +86,61 @@ def check_one_process(what: str) -> None:
 def is_first_process() -> bool:
     """True in the process of rank 0 of a launcher, and without a launcher."""
     return os.environ.get("RANK", "0") == "0"
+
+
+class Processes:
+    """One process, or those that a launcher such as `accelerate launch` has started for one command, which share out
+    its chunks. They are connected through gloo: they exchange little, and it runs everywhere.
+
+    Attributes:
+        rank: the number of this process, from 0.
+        count: how many there are.
+    """
+
+    def __init__(self) -> None:
+        self.rank, self.count = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+        if self.count == 1:
+            return
+        import torch
+
+        if not torch.distributed.is_initialized():
+            torch.distributed.init_process_group("gloo", timeout=LONGEST_WAIT)
+        devices = torch.accelerator.device_count() if torch.accelerator.is_available() else 0
+        if devices:
+            torch.accelerator.set_device_index(int(os.environ.get("LOCAL_RANK", "0")) % devices)
+
+    def wait(self) -> None:
+        """Wait until all processes are here."""
+        if self.count > 1:
+            import torch
+
+            torch.distributed.barrier()
+
+    def first_alone(self, function: Callable[[], T]) -> T:
+        """What a function returns, which the first process calls before the others do: it alone tells of a mistake."""
+        if self.rank:
+            self.wait()
+        found = function()
+        if not self.rank:
+            self.wait()
+        return found
+
+    def results(self, items: Iterable[T], function: Callable[[T], Result]) -> Iterator[Result]:
+        """What a function returns for each item, in order. Every process computes its share, and the first gets all;
+        the others end here, since the rest of the command is not theirs."""
+        if self.count == 1:
+            yield from map(function, items)
+            return
+        import torch
+
+        remaining = iter(items)
+        while items := list(islice(remaining, self.count)):
+            own = function(items[self.rank]) if self.rank < len(items) else None
+            found: list[Any] | None = None if self.rank else [None] * self.count
+            torch.distributed.gather_object(own, found)
+            yield from (found or [])[: len(items)]
+        if self.rank:
+            raise SystemExit(0)
 
 
 class Terminated(KeyboardInterrupt):
@@ -256,30 +312,3 @@ def _of_a_path(error: OSError, path: str) -> str:
     flags = [flag for flag, value in pairwise(words) if flag.startswith("--") and value in inside]
     shown = path if len(path) <= SHOWN_OF_A_PATH else f"{path[:SHOWN_OF_A_PATH]}... ({len(path)} characters)"
     return f"{flags[0]}: {error.strerror}: {shown!r}" if flags else f"{error.strerror}: {shown!r}"
-
-
-def early_stopping(args: TrainingArguments, patience: int) -> list[TrainerCallback]:
-    """The callback for `--patience`, the number of evaluations without gain after which a run stops; 0: no callback.
-
-    Raises:
-        ValueError: a negative number, or a run without evaluations or without a metric.
-    """
-    from ..training.callbacks import Patience
-
-    if patience < 0:
-        raise ValueError(f"`patience` is {patience}; it must be a number of evaluations, or 0 to never stop early.")
-    without = [
-        f"{name} is {found!r}"
-        for name, found, missing in (
-            ("eval_strategy", str(getattr(args.eval_strategy, "value", args.eval_strategy)), "no"),
-            ("metric_for_best_model", args.metric_for_best_model, None),
-        )
-        if found == missing
-    ]
-    if patience and without:
-        raise ValueError(
-            f"`patience` is {patience}, but {' and '.join(without)}: there is nothing to wait for. Give "
-            "--eval_strategy epoch --save_strategy epoch --load_best_model_at_end true and a --metric_for_best_model, "
-            "or leave --patience out."
-        )
-    return [Patience(patience)] if patience else []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..reports.page.plots import has_matplotlib
-from ..reports.page.run import write_page
+from ..reports.plots import has_matplotlib
+from ..reports.run_page import write_page
 from ..utils.messages import printable
-from .outputs.flags import Flags
+from .flags import Flags
 
 DESCRIPTION = "Write report.html into the output folder of a run: finished, interrupted, or still running."
 

@@ -16,11 +16,9 @@ https://arxiv.org/abs/1911.02891 (equation numbers as printed there).
 """
 
 from .base import CONTRAST, GOLD, OUTPUT, SAMPLES, Candidates, EnergyLoss
-from .contrastive_divergence import ContrastiveDivergence
-from .inference_networks import InfNet, InfNetPlus
-from .margin import MARGINS, Margin
+from .margin import MARGINS, InfNet, InfNetPlus, Margin
 from .mutual_learning import MutualLearning
-from .ranking import NCE, Ranking, log_inclusion
+from .ranking import NCE, ContrastiveDivergence, Ranking, log_inclusion
 from .regression import REGRESSION_SAMPLES, DeepValue, Regression, RegressionS
 
 CROSS_ENTROPY = "ce"  # in place of an energy loss: the same trainer with no loss-net

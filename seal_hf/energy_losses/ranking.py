@@ -1,4 +1,4 @@
-"""Losses that rank the gold above samples of the task-net: `ranking`, `nce`."""
+"""Losses that rank the gold above samples of the task-net: `ranking`, `nce`, `contrastive_divergence`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from ..core.space import OutputSpace
 from ..core.task import COSTS
 from ..utils.options import option
-from .base import CONTRAST, Candidates, EnergyLoss
+from .base import CONTRAST, GOLD, Candidates, EnergyLoss
 
 
 @dataclass
@@ -94,3 +94,30 @@ def log_inclusion(log_p: Tensor, num_draws: int) -> Tensor:
     log K P."""
     missed = torch.log1p(-log_p.clamp(-15, -1e-7).exp())
     return torch.where(log_p < -15, log_p + math.log(num_draws), torch.log(-torch.expm1(num_draws * missed)))
+
+
+@dataclass
+class ContrastiveDivergence(EnergyLoss):
+    """Contrastive divergence with the cost added to each candidate (Shankar & Piratla, "Primary Loss Design"):
+
+        s(y) = -E(x, y) + Δ(y, y*),     L_E = -log [ exp s(y*) / Σ_{y in row} exp s(y) ],   row = [ŷ, y*, y_1 .. y_K]
+
+    The gold is in the denominator, with Δ = 0 (the printed log lacks its minus sign). The K samples are drawn from the
+    task-net's output, without gradient. The relaxed output ŷ is also a candidate, as in the paper's remark on this loss
+    as a soft hinge; through it this loss has an implicit gradient. The paper does not say how it differentiates its
+    samples.
+    """
+
+    num_samples: int = option(20, least=1)  # K
+    margin_cost: str = option("f1", choices=COSTS)  # Δ
+
+    name = "contrastive_divergence"
+
+    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Any:
+        return space.sample(logits, self.num_samples, generator)
+
+    def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
+        candidates.cost = space.cost(candidates.y, gold, self.margin_cost, candidates.mask)
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        return -F.log_softmax(candidates.cost - energies, dim=1)[:, GOLD].mean()

@@ -8,10 +8,9 @@ from typing import Any
 
 from ..core.space import OutputSpace
 from ..energy_losses import EnergyLoss
-from .base import Extension, MicroBatch, Run
+from .base import Extension, MicroBatch, PerturbedInputs, Run
 from .cost_augmented import CostAugmentedInference
 from .implicit_gradients import ImplicitGradients
-from .perturbed_inputs import PerturbedInputs
 
 EXTENSIONS: tuple[type[Extension], ...] = (PerturbedInputs, ImplicitGradients, CostAugmentedInference)
 

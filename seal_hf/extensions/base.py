@@ -1,10 +1,12 @@
-"""The interface of an extension: more candidates for the loss-net, and a further term in each loss."""
+"""The interface of an extension: more candidates for the loss-net, and a further term in each loss; and the smallest
+one, samples from perturbed inputs."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from ..energy_losses import EnergyLoss
 from ..loss_net.energy_weight import EnergyWeight
 from ..loss_net.learner import Learner
 from ..loss_net.loss_net import LossNet
+from ..utils.modules import keeping_statistics
+from ..utils.tensors import perturbed
 
 
 @dataclass
@@ -158,3 +162,25 @@ class Extension:
 
     def load(self, folder: str | Path) -> None:
         """Read what `save` wrote."""
+
+
+class PerturbedInputs(Extension):
+    """Samples from perturbed inputs: gives the task-net's own outputs at noisy copies of each input to a space that
+    `samples_from_inputs`."""
+
+    @classmethod
+    def is_wanted(cls, args: Any, energy_loss: EnergyLoss | type[EnergyLoss], space: OutputSpace) -> bool:
+        return space.samples_from_inputs
+
+    def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
+        return replace(batch, space=batch.space.proposing(partial(self._logits, batch)))
+
+    @torch.no_grad()
+    def _logits(self, batch: MicroBatch, num_samples: int, noise: torch.Generator) -> Tensor:
+        """The task-net's logits at K noisy copies of each input, in its current mode, by one forward: (B, K, ...)."""
+        run = self.run
+        inputs = perturbed(batch.inputs, num_samples, run.args.input_noise_std, noise)
+        with keeping_statistics(run.task_net), run.forward_context()():
+            logits = run.task_net(**inputs).logits
+        logits = run.space.fit(logits, batch.labels.repeat_interleave(num_samples, 0))
+        return logits.unflatten(0, (-1, num_samples))

@@ -1,4 +1,4 @@
-"""Implicit gradients in a run: the nets as the functions that `extensions/implicit/hypergradient.py` differentiates.
+"""Implicit gradients in a run: the nets as the functions that `extensions/hypergradient.py` differentiates.
 
 For a window of micro-batches, `ImplicitGradients.solve` finds the directions of the hypergradient at the present
 loss-net. Each direction then adds columns to the row of candidates in the loss-net's own forward: the task-net's output
@@ -35,8 +35,17 @@ from ..energy_losses import EnergyLoss
 from ..loss_net.loss_net import LossNet
 from ..utils.modules import evaluating, frozen
 from .base import Extension, MicroBatch, Run
-from .implicit.hypergradient import FINITE_DIFFERENCES, Adjoints, Hypergradient, Line, Parameters, compare
-from .implicit.task_function import FUSED_ATTENTION, TaskFunction, select_parameters
+from .hypergradient import (
+    FINITE_DIFFERENCES,
+    FUSED_ATTENTION,
+    Adjoints,
+    Hypergradient,
+    Line,
+    Parameters,
+    TaskFunction,
+    compare,
+    select_parameters,
+)
 
 logger = logging.get_logger(__name__)
 

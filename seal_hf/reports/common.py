@@ -1,18 +1,81 @@
-"""Shared parts of reports: the Trainer's result files, a table for the terminal."""
+"""Shared parts of reports: what a run came to, in words, the Trainer's result files, and a table for the terminal.
+
+The verdict on a run has its score, whether its loss-net taught, and what to try next. `training/hints.py` forms the
+sentences from the state of a run; the closing output, the card, the page and the demo show them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..energy_losses import CROSS_ENTROPY
 from ..saving.run_record import RESULTS
 from ..utils.files import json_object
+from ..utils.messages import printable
 from ..utils.messages import results_table as results_table
 from ..utils.recorded import command_line
-from .page.page import SHOWN as SHOWN
-from .verdict import Score
+from .page import SHOWN as SHOWN
+
+VERDICT = "verdict"  # entry of the task-net's config
+MOST = 2  # things to try next
+NEXT = "Next: "  # the start of such a sentence
+LONGEST = 2000  # characters of a stored sentence that are shown
+
+
+class Score(NamedTuple):
+    """The figure of the saved decisions.
+
+    Attributes:
+        figure: its name for readers.
+        values: split, in words -> its value; the last one counts most.
+        decoder: the name of the decision rule; None if there is only one way to decide.
+    """
+
+    figure: str
+    values: Mapping[str, float]
+    decoder: str | None = None
+
+    def in_words(self) -> str:
+        *before, (split, value) = self.values.items()
+        rest = "".join(f", {other:.4f} on {name} rows" for name, other in before)
+        rule = "" if self.decoder is None else f"; the decision rule is {self.decoder}"
+        return f"{self.figure[0].upper()}{self.figure[1:]}: {value:.4f} on {split} rows{rest}{rule}."
+
+
+class Verdict(NamedTuple):
+    """What a run came to.
+
+    Attributes:
+        taught: False if the loss-net never taught the task-net whose weights are kept, or if the run has no loss-net.
+        sentences: on the score, on the loss-net, and on what to try next.
+    """
+
+    taught: bool
+    sentences: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"taught": self.taught, "sentences": list(self.sentences)}
+
+    @classmethod
+    def saved_in(cls, found: Mapping[str, Any]) -> Verdict | None:
+        """The verdict in a saved configuration, as a mapping; None without one, or if it holds something else. Anyone
+        may have written it: its sentences are made printable, and long ones are cut."""
+        saved = found.get(VERDICT)
+        if not isinstance(saved, Mapping):
+            return None
+        said = saved.get("sentences")
+        if not isinstance(said, list) or not all(isinstance(each, str) for each in said):
+            return None
+        return cls(saved.get("taught") is not False, tuple(printable(each)[:LONGEST] for each in said[: 2 * MOST + 1]))
+
+
+def called_by(loss: str | None, taught: bool) -> str | None:
+    """The loss by which a model is called: `ce` if no loss-net taught it. None, for an energy network, stays."""
+    return loss if taught or loss is None else CROSS_ENTROPY
+
 
 UNASKED = "trainer_output"  # the Trainer's default output folder
 LABEL_REPORT = "label_report.json"  # label sets: figures of each label on the test split, by the decisions
@@ -34,7 +97,7 @@ class Ending:
         score: of the saved decisions.
         hints: on the outputs, the most important first; None is left out.
         card: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, which gets no card.
-        grid: what the page shows as a grid of figures, see `reports/page/run.py`; None for a list.
+        grid: what the page shows as a grid of figures, see `reports/run_page.py`; None for a list.
         afterwards: further facts of the page; called in all processes, when the run is saved.
     """
 

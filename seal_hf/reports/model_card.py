@@ -18,8 +18,7 @@ from huggingface_hub.errors import HFValidationError
 from ..energy_losses import CROSS_ENTROPY
 from ..utils.messages import few, printable
 from ..utils.recorded import recorded
-from .card_decisions import decisions_section, usage_section
-from .card_kinds import KINDS, CardKind, number
+from .card_kinds import KINDS, CardKind, decisions_section, number, usage_section
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"
 MAX_LABELS = 100  # in the card's table; config.json has them all

@@ -19,7 +19,7 @@ from ..data.tensors.crops import pixel_scaling
 from ..data.tensors.length_order import longest_first
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.words import WordRows, encode_words, positions, tokenize_words
-from ..nets.text_windows import reads_whole
+from ..nets.text_pooling import reads_whole
 from .kinds import check_inputs
 
 Batch = dict[str, Tensor]

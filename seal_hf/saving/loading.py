@@ -17,13 +17,13 @@ from transformers.utils import find_adapter_config_file
 
 from ..nets.adapters import LIBRARIES, not_installed
 from ..nets.adapters.base import LoadBase
-from ..nets.adapters.quantised import from_json, quantized
-from ..nets.text_windows import read_by
+from ..nets.adapters.peft import from_json, quantized
+from ..nets.text_pooling import read_by
 from ..utils.files import in_line, loading
 from ..utils.gate import check_origin, config_of, load_net, no_questions
 from ..utils.messages import few
-from .export import ADAPTER_FILES, DECISIONS, QUANTIZATION, READING, read_decisions
-from .labels import label_maps
+from .export import ADAPTER_FILES, QUANTIZATION, READING, SAID_BESIDE, read_decisions
+from .kinds import label_maps
 
 if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
@@ -173,7 +173,7 @@ def load_task_net(
         kwargs.setdefault(QUANTIZATION, from_json(said[QUANTIZATION], name))
     if names := said.get("id2label"):
         kwargs = {**label_maps([names[key] for key in sorted(names, key=int)]), **kwargs}
-    decisions = {name: said[name] for name in DECISIONS if name in said}
+    decisions = {name: said[name] for name in SAID_BESIDE if name in said}
     load_base: LoadBase = partial(load_net, auto_class)
     if READING in said:
         load_base = partial(_load_pooled, said[READING])

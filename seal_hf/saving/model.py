@@ -22,7 +22,7 @@ from ..core.space import OutputSpace
 from ..core.task import TASKS
 from ..loss_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
 from ..nets.adapters import LIBRARIES, check_adapters, library_of, with_adapter
-from ..nets.adapters.quantised import keep_layout
+from ..nets.adapters.peft import keep_layout
 from ..nets.encoders import ENCODER_MODES, encoder_options, task_features, without_pooler
 from ..nets.heads import MEAN, pooling_for
 from ..nets.image_features import reads_images, with_features
@@ -31,9 +31,9 @@ from ..utils.gate import check_trust, load_net
 from ..utils.modules import without_wrapper
 from ..utils.options import check_value
 from .export import save_nets, upload_nets
-from .labels import check_label_order, check_place, hub_options
+from .kinds import check_label_order, check_place, hub_options
 from .loading import check_same_net, load_task_net, said_plainly
-from .saved_loss_net import find_loss_net, loss_net_of
+from .loss_net import find_loss_net, loss_net_of
 
 if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass

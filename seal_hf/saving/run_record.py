@@ -1,7 +1,7 @@
 """The record of a run, JSON beside each of its checkpoints: the arguments that make the run what it is.
 
 A resume compares its own arguments with the record, so that no run continues from the checkpoint of another run
-unnoticed. The Trainer's pickled arguments, `training_args.bin`, are never read. `training/run_record.py` says what is
+unnoticed. The Trainer's pickled arguments, `training_args.bin`, are never read. `training/checkpoints.py` says what is
 in a record. A program does not begin in a folder that holds another run.
 """
 

@@ -179,7 +179,7 @@ class MaskTask(Task):
         return "masks" if len(config.get("id2label") or ()) > 2 else "binary_mask"
 
     def why_not_folded(self, space: OutputSpace) -> str:
-        from ..saving.fold import SEVERAL_CLASSES_ARE_NOT_FOLDED
+        from ..saving.export import SEVERAL_CLASSES_ARE_NOT_FOLDED
 
         return "" if self.may_choose(space, None) else SEVERAL_CLASSES_ARE_NOT_FOLDED
 

@@ -26,18 +26,24 @@ from ..saving.export import make_branch, tell_local_base
 from ..utils.faults import fault_of, writing
 from ..utils.files import loading
 from ..utils.messages import brief
-from .callbacks import SaveAfterEvaluation, check_workers, logged, take_steps, tell_epochs, unchanged
-from .carried import CarriedFigures
-from .checkpoints import Checkpoints
+from .arguments import check_label_names, check_own_loss, check_saving
+from .checkpoints import Checkpoints, contents
 from .checks import check_best_metric, check_embeddings, warn_of_other_rows
+from .epochs import (
+    SaveAfterEvaluation,
+    SeededByEpoch,
+    check_workers,
+    logged,
+    order_seed,
+    take_steps,
+    tell_epochs,
+    unchanged,
+)
 from .evaluation import changed, scored_by, scorer
 from .hints import hint_at
 from .loss_weights import see_labels
-from .meters import Meters, contrasts
+from .meters import CarriedFigures, Meters, contrasts
 from .rows import CheckedRows, check_columns
-from .run_arguments import check_label_names, check_own_loss, check_saving
-from .run_record import contents
-from .samplers import SeededByEpoch, order_seed
 
 logger = logging.get_logger(__name__)
 CHECKED = {"Training": "train_dataset", "Evaluation": "eval_dataset"}  # of loaders by what they are for

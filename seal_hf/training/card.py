@@ -14,9 +14,8 @@ from ..core.task import DECISIONS, TASKS, Task, task_losses, task_of
 from ..data.tensors.collators import TensorRows
 from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES
 from ..nets.adapters import library_of
-from ..reports.common import SHOWN
+from ..reports.common import SHOWN, Verdict, called_by
 from ..reports.model_card import is_local, last_part, model_card
-from ..reports.verdict import Verdict, called_by
 from ..saving.export import saves_merged
 from .hints import verdict_of
 from .loss_weights import WEIGHTS

@@ -22,7 +22,7 @@ from ..energy_losses import CROSS_ENTROPY
 from ..extensions.implicit_gradients import check_hypergradient
 from ..loss_net.loss_net import LossNet
 from ..nets.adapters import LossAdapter, check_adapters, library_of
-from ..nets.adapters.quantised import quantization_of
+from ..nets.adapters.peft import quantization_of
 from ..nets.encoders import MLPEncoder
 from ..nets.image_features import reads_images
 from ..nets.task_nets import feature_size
@@ -30,28 +30,13 @@ from ..saving.export import saves_merged
 from ..saving.model import model_classes
 from ..utils.messages import did_you_mean
 from .arguments import SealTrainingArguments
-from .decisions import check_decoder
+from .epochs import WindowRepeatSampler
+from .evaluation import check_decoder
 from .launchers import SHARDED, check_launched_net, check_launcher
 from .rows import each_dataset
-from .samplers import WindowRepeatSampler
 
 logger = logging.get_logger(__name__)
 HIDDEN_STATES = "output_hidden_states"
-
-
-def set_problem_type(model: PreTrainedModel, space: OutputSpace) -> None:
-    """Set a missing problem type in the task-net's config, since pipelines decode by it."""
-    if model.config.problem_type is None or space.problem_type is None:  # None in the space: its heads never read it
-        config: Any = model.config
-        config.problem_type = space.problem_type
-
-
-def store_decoding(model: PreTrainedModel, space: OutputSpace) -> None:
-    """Write the space's decoding options into the task-net's config; warn if this drops a saved option."""
-    config, options = model.config, space.decoding_options()
-    for name in (name for name, value in options.items() if not value and getattr(config, name, False)):
-        logger.warning(f"The task-net was saved with `{name}`, and this run drops it. Give `{name}` to keep it.")
-    config.update(options)
 
 
 def check_run(trainer: Any) -> None:

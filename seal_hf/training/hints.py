@@ -12,7 +12,7 @@ from transformers import TrainerState, TrainingArguments
 from transformers.utils import logging
 
 from ..loss_net.energy_weight import BLIND_SHARE, EnergyWeight
-from ..reports.verdict import MOST, NEXT, Score, Verdict
+from ..reports.common import MOST, NEXT, Score, Verdict
 
 logger = logging.get_logger(__name__)
 STILL_RISING = 0.02  # gain of the last evaluation, as a share of its figure

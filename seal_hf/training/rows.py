@@ -21,7 +21,7 @@ from ..nets.image_features import PIXELS, reading
 from ..utils.messages import closest
 from ..utils.modules import in_evaluation
 from .arguments import SealTrainingArguments
-from .samplers import has_few_labels
+from .epochs import has_few_labels
 
 LOOKED_AT = 1000  # rows checked of a data set that is not TensorRows
 RAW = {"text": "tokenize(data.train, tokenizer)", "words": "tokenize_words(data.train, tokenizer)"}  # column -> how

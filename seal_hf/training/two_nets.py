@@ -23,8 +23,7 @@ from ..loss_net.energy_weight import Alignment, EnergyWeight, Lessons, prefix_of
 from ..loss_net.learner import Learner, reduces_sparse, with_own_rate
 from ..loss_net.loss_net import LossNet
 from ..nets.adapters import library_of
-from ..nets.feature_cache import FEATURES, with_cached_features
-from ..nets.frozen_encoder import OUTPUTS, FrozenEncoder
+from ..nets.frozen_encoder import FEATURES, OUTPUTS, FrozenEncoder, with_cached_features
 from ..nets.heads import MEAN
 from ..nets.task_nets import check_is_pretrained_model
 from ..saving.model import SealModel, kind_of
@@ -33,25 +32,20 @@ from ..utils.compat import enable_gradient_checkpointing
 from ..utils.modules import hold_statistics
 from .arguments import SealTrainingArguments
 from .base import StructuredTrainer
-from .callbacks import tell_epochs
-from .checkpoints import TwoNetCheckpoints
+from .checkpoints import FRESH, TwoNetCheckpoints
 from .checks import (
     check_feature_cache,
     check_freezing,
     check_run,
     check_task_net,
-    set_problem_type,
-    store_decoding,
 )
-from .decisions import PredictionDecoder, check_undecoded, fit_decisions
+from .epochs import WindowRepeatSampler, has_few_labels, tell_epochs
+from .evaluation import PredictionDecoder, check_undecoded, fit_decisions
 from .hints import store_verdict
 from .launchers import check_launcher, spare_crf
 from .loss_weights import weigh_classes
-from .own_rates import fresh_names, own_rates
-from .padding import settle_padding
 from .rows import check_repeats, check_rows, each_dataset
-from .run_record import FRESH
-from .samplers import WindowRepeatSampler, has_few_labels
+from .task_net import fresh_names, own_rates, set_problem_type, settle_padding, store_decoding
 
 FEATURE_FOLDER = "_features"  # in the output folder; the Trainer's push to the Hub skips names that begin with `_`
 

@@ -2,7 +2,7 @@
 
 The options of a loss are the fields of its dataclass; a run takes them from the arguments of the same names. [`option`]
 says which values a field may have, and which value of another option makes it idle. The checks of arguments, the
-refusal of flags that nothing reads (`cli/flags.py`) and the settings on the model card follow from that.
+refusal of flags that nothing reads (`cli/train/flags.py`) and the settings on the model card follow from that.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import pytest
 from seal_hf.__main__ import kind_compared, modules_of_flags
 from seal_hf.cli.known_flags import mistyped_flag
 from seal_hf.lab.compare.program import main as compare
-from seal_hf.lab.compare.runs import Runs
+from seal_hf.lab.compare.runner import Runs
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = "mlc --dataset digits --max_train_rows 64 --num_train_epochs 1 --use_cpu true"

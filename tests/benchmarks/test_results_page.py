@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seal_hf.lab.compare.runs import Runs
+from seal_hf.lab.compare.runner import Runs
 from seal_hf.lab.compare.statistics import Rows
 from seal_hf.tasks.labels.compare import COMPARED, DECODERS, METRIC
 

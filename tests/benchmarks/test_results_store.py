@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seal_hf.lab.compare.runs import Runs, origin, write_json
+from seal_hf.lab.compare.runner import Runs, origin, write_json
 from seal_hf.lab.compare.statistics import Rows
 from seal_hf.tasks.labels.compare import COMPARED
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from seal_hf.lab.compare.runs import Runs
+from seal_hf.lab.compare.runner import Runs
 from seal_hf.lab.compare.statistics import Rows
 from seal_hf.tasks.labels.compare import COMPARED, METRIC
 

@@ -14,11 +14,11 @@ from seal_hf import (
     SealTrainingArguments,
 )
 from seal_hf.cli.evaluate import evaluate_flags
-from seal_hf.cli.flags import check_flags, readers
 from seal_hf.cli.predict import predict_flags
 from seal_hf.cli.programs import UsageError
+from seal_hf.cli.train.flags import check_flags, readers
 from seal_hf.core.task import TASKS
-from seal_hf.lab.analysis.__main__ import main as analyse
+from seal_hf.lab.analysis import main as analyse
 from seal_hf.lab.compare import program as compare
 from seal_hf.lab.demo.program import demo_flags
 from seal_hf.tasks.labels import program as mlc

@@ -8,9 +8,9 @@ import pytest
 from transformers import TrainingArguments
 
 from seal_hf.cli import evaluate, predict
-from seal_hf.cli.help import GROUPS, MAIN, declared_by_us
 from seal_hf.cli.programs import UsageError
 from seal_hf.cli.recipes import recipe_parser
+from seal_hf.cli.train.flags import GROUPS, MAIN, declared_by_us
 from seal_hf.lab.compare import program as compare
 from seal_hf.lab.demo.program import demo_flags
 from seal_hf.tasks.labels import program as mlc
@@ -78,7 +78,7 @@ def test_each_group_shows_its_flags_with_full_texts(help_of, monkeypatch):
         assert len(values(text)) == len(shown)
         said = "".join(text.split())
         assert [f.name for f in shown if "".join((f.metadata.get("help") or "").split()) not in said] == []
-    assert values(help_of(mlc, group="decisions")).keys() == {"decoder", "target", "fold_decision"}
+    assert values(help_of(mlc, group="decisions")).keys() == {"decoder", "target", "fold_decision", "license"}
 
 
 def test_an_unknown_group_is_named_with_its_neighbour(help_of):
@@ -169,7 +169,7 @@ def test_a_data_set_that_is_not_there_is_no_obstacle(help_of):
 
 def test_sections_of_the_docstring_make_groups():
     groups = mlc.PROGRAM.help([]).groups()
-    assert {"decoder", "target", "fold_decision"} == {field.name for field in groups["decisions"]}
+    assert {"decoder", "target", "fold_decision", "license"} == {field.name for field in groups["decisions"]}
     assert {"resume_changed", "overwrite_output_dir", "patience", "output_dir"} <= {f.name for f in groups["run"]}
     assert {"loss_net_steps", "loss_net_max_grad_norm"} <= {f.name for f in groups["loss_net"]}
     assert {"task_loss", "pos_weight"} <= {f.name for f in groups["task_loss"]}

@@ -19,8 +19,7 @@ from transformers import AutoModelForSequenceClassification
 
 from seal_hf import fcn_image_processor
 from seal_hf.cli.evaluate import main as evaluate
-from seal_hf.cli.outputs.base import OutputKind
-from seal_hf.cli.outputs.parts import Parts
+from seal_hf.cli.output_kind import OutputKind, Parts
 from seal_hf.cli.predict import main as predict
 
 pytest.importorskip("PIL", reason="image files need pillow")

@@ -136,7 +136,7 @@ def test_batches_chunks_and_precision_change_nothing(texts, tmp_path, monkeypatc
         for row, other in zip(found, expected, strict=True):
             bound = 3e-2 if "bfloat16" in flags else 2e-6
             assert row["probabilities"] == pytest.approx(other["probabilities"], abs=bound)
-    monkeypatch.setattr("seal_hf.cli.outputs.base.OutputKind.rows_per_chunk", 7)
+    monkeypatch.setattr("seal_hf.cli.output_kind.OutputKind.rows_per_chunk", 7)
     found = predicted(folder, source, tmp_path / "out.jsonl", "--probabilities", "all", "--batch_size", 3)
     assert [row["labels"] for row in found] == [row["labels"] for row in expected]
 
@@ -287,7 +287,7 @@ def test_a_terminal_shows_no_controls_and_a_pipe_gets_the_bytes(texts, tmp_path,
 
 
 def test_a_row_that_ends_the_command_leaves_the_output_as_it_was(texts, tmp_path, monkeypatch):
-    monkeypatch.setattr("seal_hf.cli.outputs.base.OutputKind.rows_per_chunk", 2)
+    monkeypatch.setattr("seal_hf.cli.output_kind.OutputKind.rows_per_chunk", 2)
     source = write(tmp_path / "new.jsonl", [{"text": "good"}] * 5 + [{"text": ["no", "string"]}])
     flags = ["--model", texts[1], "--input", source, "--output", tmp_path / "out.csv"]
     assert "new.jsonl, line 6: the text is" in refusal(*flags)

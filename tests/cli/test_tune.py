@@ -12,8 +12,8 @@ from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModel
 
 from seal_hf import SealTrainer, SealTrainingArguments
-from seal_hf.cli.tuning.ranges import FINE_TUNED
-from seal_hf.cli.tuning.tune import Tuning, energy_weights
+from seal_hf.cli.search import FINE_TUNED
+from seal_hf.cli.tune import Tuning, energy_weights
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
 from seal_hf.tasks.masks import program as segmentation
@@ -250,7 +250,7 @@ def test_a_search_that_cannot_be_is_refused_in_one_line(words, message, tmp_path
 def test_a_launcher_and_a_missing_optuna_are_named_before_any_data_are_read(tmp_path, monkeypatch):
     missing = ["--dataset", "own/name", "--tune", "2"]  # on the Hub
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["seal_hf.cli.tuning.search"], "find_spec", lambda name: None)
+        patch.setattr(sys.modules["seal_hf.cli.search"], "find_spec", lambda name: None)
         with pytest.raises(ValueError, match=r"a search needs Optuna: pip install .*optuna.*, or --tune 0 for none"):
             run(tmp_path, *missing)
     parsed = mlc.PROGRAM.parse([*QUIET, *missing, "--output_dir", str(tmp_path)])  # in a launcher, with its processes

@@ -11,7 +11,8 @@ import pytest
 from launching import forked
 
 from seal_hf import NonFiniteLossError
-from seal_hf.cli.tuning import Choice, Goal, LogUniform, Uniform, search, workers
+from seal_hf.cli import workers
+from seal_hf.cli.search import Choice, Goal, LogUniform, Uniform, search
 
 optuna = pytest.importorskip("optuna")
 

@@ -7,7 +7,7 @@ from torch import nn
 from torch.func import functional_call
 
 from seal_hf import MultiLabelEnergy, MultiLabelSpace
-from seal_hf.extensions.implicit.hypergradient import (
+from seal_hf.extensions.hypergradient import (
     METHODS,
     PRODUCTS,
     Hypergradient,
@@ -16,11 +16,11 @@ from seal_hf.extensions.implicit.hypergradient import (
     flatten,
     gradient,
     hessian_product,
+    select_parameters,
     solve_cg,
     solve_minimal_residual,
     solve_neumann,
 )
-from seal_hf.extensions.implicit.task_function import select_parameters
 from tests.tiny_models import tiny_config
 
 N, M = 6, 4

@@ -15,7 +15,7 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from seal_hf import MaskRows
-from seal_hf.extensions.implicit.hypergradient import FINITE_DIFFERENCES, PRODUCTS, flatten
+from seal_hf.extensions.hypergradient import FINITE_DIFFERENCES, PRODUCTS, flatten
 from seal_hf.tasks.tags.chains import marginals
 
 DAMPING, WEIGHT = 5.0, 0.5  # δ, above the least eigenvalue of these Hessians, and λ1

@@ -19,8 +19,7 @@ from transformers import (
 
 from seal_hf import MaskRows, SealForMultiLabel, SealForSegmentation, SealTrainer, SealTrainingArguments, tokenize
 from seal_hf.extensions import implicit_gradients
-from seal_hf.extensions.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient, flatten
-from seal_hf.extensions.implicit.task_function import TaskFunction
+from seal_hf.extensions.hypergradient import METHODS, PRODUCTS, Hypergradient, TaskFunction, flatten
 
 IMPLICIT = list(METHODS)[1:]
 
@@ -59,7 +58,7 @@ def recorded(trainer):
 
 def gradients(folder, **options):
     """Of the energy, over a window of two micro-batches: the trainer's gradient, and the direct and the full one that
-    extensions/implicit/hypergradient.py gives on the mean of their functions. Flat."""
+    extensions/hypergradient.py gives on the mean of their functions. Flat."""
     options |= dict(hypergradient_terms=3, max_steps=1, encoder="shared", accumulation=2, batch=8)
     trainer, _ = tiny_run.make(folder, **options)
     seen = recorded(trainer)

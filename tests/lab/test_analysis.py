@@ -15,7 +15,7 @@ from transformers import BertModel
 from seal_hf import MultiLabelEnergy, SealForMultiLabel, SealForTokenClassification, Vocabulary, load_tags
 from seal_hf.core.energy import ENERGIES
 from seal_hf.data import load_multilabel
-from seal_hf.lab.analysis import __main__ as program
+from seal_hf.lab import analysis as program
 from seal_hf.lab.analysis import (
     agreement,
     energy_hessian,
@@ -24,11 +24,11 @@ from seal_hf.lab.analysis import (
     label_correlation,
     label_pairs,
     label_pmi,
+    main,
     tag_bigrams,
     tag_pair_hessian,
     tag_pmi,
 )
-from seal_hf.lab.analysis.__main__ import main
 
 
 def generator(seed=0):

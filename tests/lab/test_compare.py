@@ -13,7 +13,7 @@ from scipy.stats import ttest_rel
 
 from seal_hf.lab.compare import table
 from seal_hf.lab.compare.kinds import BASELINE, FROZEN, KINDS, PRETRAINED, SEAL, Method, space_of, with_requirements
-from seal_hf.lab.compare.runs import Runs
+from seal_hf.lab.compare.runner import Runs
 from seal_hf.lab.compare.statistics import Rows
 from seal_hf.lab.compare.table import best_on_validation, markdown, plot
 from seal_hf.tasks.labels.compare import COMPARED, DECODERS, FIGURES, METHODS, METRIC

@@ -7,11 +7,9 @@ from dataclasses import replace
 import pytest
 
 from seal_hf import load_multilabel
-from seal_hf.cli.tuning import LogUniform
-from seal_hf.cli.tuning.search import has_trials
+from seal_hf.cli.search import LogUniform, has_trials
 from seal_hf.lab.compare.kinds import KINDS
-from seal_hf.lab.compare.runner import Comparison
-from seal_hf.lab.compare.runs import Runs
+from seal_hf.lab.compare.runner import Comparison, Runs
 from seal_hf.tasks.labels.compare import METHODS
 from seal_hf.utils.files import LOCK, locked
 
@@ -107,7 +105,7 @@ def test_what_a_first_command_got_wrong_can_be_put_right_in_its_folder(program, 
     with pytest.raises(ValueError, match="`seeds` has -1"):
         program.main([*usual, "--seeds", "-1"])
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["seal_hf.cli.tuning.search"], "find_spec", lambda name: None)
+        patch.setattr(sys.modules["seal_hf.cli.search"], "find_spec", lambda name: None)
         with pytest.raises(ValueError, match=r"a search needs Optuna: .*, or --budget 0 for none"):
             program.main([*usual, "--budget", "2"])
     assert not list((tmp_path / "digits").glob("*/*.json"))

@@ -12,9 +12,8 @@ from test_compare import comparison as label_table
 from test_report_page import EVIL
 
 from seal_hf.lab.compare.kinds import KINDS
-from seal_hf.lab.compare.page import comparison_page, write_page
-from seal_hf.lab.compare.runs import Runs, write_json
-from seal_hf.lab.compare.table import comparison, markdown
+from seal_hf.lab.compare.runner import Runs, write_json
+from seal_hf.lab.compare.table import comparison, comparison_page, markdown, write_page
 from seal_hf.reports.page import render
 from seal_hf.tasks.labels.compare import METRIC
 

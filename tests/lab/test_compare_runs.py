@@ -18,10 +18,10 @@ from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import BertModel
 
 from seal_hf import load_multilabel
-from seal_hf.cli.tuning import LogUniform, workers
+from seal_hf.cli import workers
+from seal_hf.cli.search import LogUniform
 from seal_hf.lab.compare.kinds import KINDS, SEAL, Method, own_keys
-from seal_hf.lab.compare.runner import Comparison
-from seal_hf.lab.compare.runs import Runs
+from seal_hf.lab.compare.runner import Comparison, Runs
 from seal_hf.tasks.labels.compare import METHODS
 
 SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()

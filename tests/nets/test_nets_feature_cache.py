@@ -7,9 +7,9 @@ from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_features, tiny
 from transformers import AutoModel
 
 from seal_hf import SealForMultiLabel, SealTrainer, TensorRows, tokenize
-from seal_hf.nets import feature_cache as cache
+from seal_hf.nets import frozen_encoder as cache
 from seal_hf.nets.encoders import pool
-from seal_hf.nets.feature_cache import cached_features
+from seal_hf.nets.frozen_encoder import cached_features
 
 
 @pytest.fixture

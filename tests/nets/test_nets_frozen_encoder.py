@@ -7,7 +7,7 @@ from tiny_models import LABELLED, LABELS, tiny_arguments, tiny_config, tiny_feat
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from seal_hf import MLPForMultiLabel, SealForMultiLabel, SealTrainer, TensorRows, tokenize
-from seal_hf.nets import feature_cache
+from seal_hf.nets import frozen_encoder
 
 FITTING = ["bert", "roberta", "distilbert", "electra", "modernbert", "albert", "qwen2", "deberta"]
 READING = {
@@ -123,8 +123,8 @@ def test_a_resume_notices_other_texts(base, tmp_path):
 def test_a_second_run_computes_nothing_and_labels_do_not_matter(base, tmp_path, monkeypatch):
     folder, cache = base("bert"), str(tmp_path / "cache")
     calls = []
-    encode = feature_cache._encode
-    monkeypatch.setattr(feature_cache, "_encode", lambda *a: calls.append(1) or encode(*a))
+    encode = frozen_encoder._encode
+    monkeypatch.setattr(frozen_encoder, "_encode", lambda *a: calls.append(1) or encode(*a))
     for run in range(2):
         seal = nets(folder, "shared", global_size=8)
         if run:

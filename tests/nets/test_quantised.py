@@ -10,7 +10,7 @@ from tiny_models import LABELLED, LABELS, tiny_arguments, tiny_config, tiny_text
 from transformers import AutoModel
 
 from seal_hf import SealForMultiLabel, SealTrainer, tokenize
-from seal_hf.nets.adapters import quantised
+from seal_hf.nets.adapters import peft as quantised
 from seal_hf.training.checks import check_quantised_run
 from seal_hf.training.launchers import SHARDED
 

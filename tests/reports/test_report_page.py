@@ -16,8 +16,8 @@ from seal_hf.cli import report
 from seal_hf.cli.programs import run_program
 from seal_hf.cli.train.closing import command_of
 from seal_hf.reports.page import Number, Page, Section, Table, render
-from seal_hf.reports.page.plots import COLOURS, lines, points
-from seal_hf.reports.page.run import MOST_POINTS, training_section
+from seal_hf.reports.plots import COLOURS, lines, points
+from seal_hf.reports.run_page import MOST_POINTS, training_section
 from seal_hf.tasks.labels import program as mlc
 
 pytest.importorskip("matplotlib")

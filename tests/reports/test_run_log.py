@@ -11,7 +11,7 @@ import torch
 from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, TrainerState
 
-from seal_hf.cli.train.run_log import RunLines, duration
+from seal_hf.cli.train.closing import RunLines, duration
 from seal_hf.data import digit_masks
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.masks import program as segmentation

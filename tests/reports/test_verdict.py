@@ -12,7 +12,7 @@ from transformers import AutoConfig, TrainerState
 from seal_hf import SealForMultiLabel
 from seal_hf.data import digit_masks
 from seal_hf.loss_net.energy_weight import EnergyWeight
-from seal_hf.reports.verdict import Verdict
+from seal_hf.reports.common import Verdict
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.masks import program as segmentation
 from seal_hf.tasks.tags import program as tagging

@@ -11,7 +11,7 @@ import tiny_run
 import torch
 
 from seal_hf import EnergyTrainer, EnergyTrainingArguments, TensorRows
-from seal_hf.lab.compare.runs import EARLIER, Runs, claim_folder
+from seal_hf.lab.compare.runner import EARLIER, Runs, claim_folder
 from seal_hf.saving import mark_complete
 from seal_hf.saving.run_record import RECORD, check_same_run, plain
 from seal_hf.utils.messages import RETIRED

@@ -30,7 +30,7 @@ from seal_hf import (
     SealTrainer,
     tokenize,
 )
-from seal_hf.saving.renamed import are_renamed, read_renamed
+from seal_hf.saving.states import are_renamed, read_renamed
 from seal_hf.tasks.tags.chains import CRF
 
 

@@ -23,7 +23,7 @@ from seal_hf.cli.known_flags import mistyped_flag
 from seal_hf.cli.train.closing import command_of
 from seal_hf.data import digit_masks, toy_tags, toy_trees
 from seal_hf.lab.compare.program import called, kind_of, own_parser, pairs
-from seal_hf.lab.compare.runs import origin, read_run
+from seal_hf.lab.compare.runner import origin, read_run
 from seal_hf.lab.demo import program as demo
 from seal_hf.saving.checkpoints import without_tokens
 from seal_hf.utils import recorded

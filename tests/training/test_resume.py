@@ -18,7 +18,7 @@ from transformers.trainer_callback import ExportableState, PrinterCallback
 
 from seal_hf import NonFiniteLossError, SealForMultiLabel, SealTrainer, TensorRows
 from seal_hf.saving import mark_complete
-from seal_hf.training.carried import FIGURES
+from seal_hf.training.meters import FIGURES
 
 STOP = 8  # of 18 updates, 6 per epoch unless batches are repeated: in the middle of the second epoch
 OLD = hasattr(TrainingArguments, "group_by_length")  # of transformers 4

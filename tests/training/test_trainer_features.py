@@ -12,7 +12,7 @@ import torch
 from transformers import EarlyStoppingCallback, TrainerCallback, TrainerState
 
 from seal_hf import SealForMultiLabel, SealTrainer, TensorRows
-from seal_hf.training.callbacks import Patience, without_gain
+from seal_hf.training.epochs import Patience, without_gain
 
 # the evaluation loss falls, so the first evaluation is the "best" where more counts as better
 FIRST_IS_BEST = dict(load_best_model_at_end=True, metric_for_best_model="loss", greater_is_better=True)

@@ -7,7 +7,7 @@ import tiny_run
 import torch
 
 from seal_hf import TensorRows
-from seal_hf.training.samplers import WindowRepeatSampler, evenly
+from seal_hf.training.epochs import WindowRepeatSampler, evenly
 
 SIZES = list(itertools.product([1, 2, 5, 12, 13], [1, 2, 3, 4, 7, 20], [1, 2, 3]))
 

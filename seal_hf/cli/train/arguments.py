@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainingArguments
 
+from ...training.epochs import Patience
 from ...utils.messages import check_owner, printable
-from ..programs import early_stopping
 
 TOO_LONG = "--max_length is {asked}, but the encoder takes {most} tokens: {most} are read."
 
@@ -108,3 +108,28 @@ class Arguments(NamedTuple):
 
     def _owner(self, name: str) -> Any:
         return next(part for part in (self.data, self.nets, self.run, self.training) if hasattr(part, name))
+
+
+def early_stopping(args: TrainingArguments, patience: int) -> list[TrainerCallback]:
+    """The callback for `--patience`, the number of evaluations without gain after which a run stops; 0: no callback.
+
+    Raises:
+        ValueError: a negative number, or a run without evaluations or without a metric.
+    """
+    if patience < 0:
+        raise ValueError(f"`patience` is {patience}; it must be a number of evaluations, or 0 to never stop early.")
+    without = [
+        f"{name} is {found!r}"
+        for name, found, missing in (
+            ("eval_strategy", str(getattr(args.eval_strategy, "value", args.eval_strategy)), "no"),
+            ("metric_for_best_model", args.metric_for_best_model, None),
+        )
+        if found == missing
+    ]
+    if patience and without:
+        raise ValueError(
+            f"`patience` is {patience}, but {' and '.join(without)}: there is nothing to wait for. Give "
+            "--eval_strategy epoch --save_strategy epoch --load_best_model_at_end true and a --metric_for_best_model, "
+            "or leave --patience out."
+        )
+    return [Patience(patience)] if patience else []

@@ -19,8 +19,6 @@ from ...saving.run_record import check_output_dir, remove_checkpoints
 from ...utils.faults import RESUMED, writing
 from ...utils.files import locked
 from ...utils.messages import printable
-from ..flags import check_flags, of_other_tasks
-from ..help import GROUPS, Help, recipes_that_hold
 from ..programs import given_flags, help_asked_for, is_first_process, program_name, without_help
 from ..recipes import (
     command_line_alone,
@@ -33,11 +31,11 @@ from ..recipes import (
     saving_as_evaluated,
     values_under,
 )
-from ..tuning import Space
-from ..tuning.tune import Tuning
+from ..search import Space
+from ..tune import Tuning
 from .arguments import Arguments
-from .closing import close_run, command_of, reported
-from .run_log import log_in_lines, what_begins_anew, without_reports
+from .closing import close_run, command_of, log_in_lines, reported, what_begins_anew, without_reports
+from .flags import GROUPS, Help, check_flags, of_other_tasks, recipes_that_hold
 
 NO_SETTINGS = (
     "dataset",

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...cli.search import DROPOUT_RANGE, RATE, TEXT_RATE, LogUniform, Range
 from ...cli.train.program import Program
-from ...cli.tuning.ranges import DROPOUT_RANGE, RATE, TEXT_RATE, LogUniform, Range
 from ...core.task import Registry
 from .statistics import Rows
 

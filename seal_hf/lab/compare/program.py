@@ -34,20 +34,30 @@ from typing import Any
 import datasets
 from transformers.utils import logging as hf_logging
 
-from ...cli.help import GROUPS, WIDEST
 from ...cli.programs import check_one_process, help_asked_for, program_name
 from ...cli.recipes import packaged_recipe, read_recipe, recipe_keys
-from ...cli.tuning.workers import Workers
+from ...cli.train.flags import GROUPS, WIDEST
+from ...cli.workers import Workers
 from ...core.task import TASKS
 from ...data.contents import fingerprint
 from ...utils.messages import did_you_mean, printable
 from ...utils.options import check_given
 from ...utils.recorded import command_line
 from .kinds import CONSTANT, KINDS, Figures, Kind, Method, Methods, of_recipe, own_keys
-from .page import write_page
-from .runner import Comparison
-from .runs import EVERY_RUN, LOST, METHOD, Runs, origin, read_identity, read_settings, texts, without_places, write_json
-from .table import comparison, decided, markdown, plot
+from .runner import (
+    EVERY_RUN,
+    LOST,
+    METHOD,
+    Comparison,
+    Runs,
+    origin,
+    read_identity,
+    read_settings,
+    texts,
+    without_places,
+    write_json,
+)
+from .table import comparison, decided, markdown, plot, write_page
 
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds", "tune": "budget"}
 ENCODER = ("model_name_or_path", "freeze_encoder", "pooling", "long_texts")  # for another one, other settings are best

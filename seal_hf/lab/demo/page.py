@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...reports.verdict import Verdict
+from ...reports.common import Verdict
 from . import markup
 from .views import OWN, View
 

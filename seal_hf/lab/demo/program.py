@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ...cli.outputs import open_kind
-from ...cli.outputs.flags import Flags, add_reading, at_least_one
+from ...cli.flags import Flags, add_reading, at_least_one, open_kind
 from ...cli.programs import run_program
 from ...core.task import TASKS
 from ...utils.messages import printable
@@ -103,7 +102,7 @@ def view_of(argv: Sequence[str] | None) -> View:
         OSError: the folder or repo does not exist.
         ValueError: it holds no task-net, or an option is unknown or wrong.
     """
-    from ...reports.verdict import Verdict
+    from ...reports.common import Verdict
     from ...saving.kinds import has_loss_net
 
     flags = demo_flags()

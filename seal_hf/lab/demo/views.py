@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...cli.outputs.base import OutputKind
+from ...cli.output_kind import OutputKind
 from ...core.decisions import Decisions, as_threshold
 from ...data.writers import json_text
 from . import markup

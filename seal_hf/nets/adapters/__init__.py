@@ -10,8 +10,7 @@ from transformers.utils import logging
 
 from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
 from .bottleneck import Adapters
-from .peft import Peft
-from .quantised import QUANTIZATIONS, check_quantised
+from .peft import QUANTIZATIONS, Peft, check_quantised
 
 logger = logging.get_logger(__name__)
 

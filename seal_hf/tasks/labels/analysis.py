@@ -16,11 +16,19 @@ from ...data import DataArguments, DataError, MultiLabelData, load_multilabel
 from ...data.tensors.collators import TensorRows, tokenize
 from ...data.tensors.images import ImageRows, load_image_processor
 from ...data.tensors.words import load_tokenizer
-from ...lab.analysis import dependence as d
-from ...lab.analysis.draw import draw_matrices, draw_points
-from ...lab.analysis.nets import AnalysisArguments, batches, check_names, check_space, load_nets, outputs_of
+from ...lab import analysis
+from ...lab.analysis import (
+    AnalysisArguments,
+    batches,
+    check_names,
+    check_space,
+    draw_matrices,
+    draw_points,
+    load_nets,
+    outputs_of,
+)
 from ...loss_net.loss_net import LossNet, LossNetConfig
-from ...nets.text_windows import reads_whole
+from ...nets.text_pooling import reads_whole
 from ...saving.batches import trained_inputs
 from .model import SealForMultiLabel
 
@@ -36,15 +44,18 @@ def hessian(folder: str, data_args: DataArguments, args: AnalysisArguments) -> d
     labels, total, count = np.sort(order), torch.zeros(()), 0
     for inputs, gold_rows in batches(rows, args):
         y = seal.space.relax(outputs_of(seal, inputs)) if isinstance(seal, SealForMultiLabel) else gold_rows.float()
-        total = total + len(y) * d.energy_hessian(energy_at(seal, inputs), y, labels.tolist())
+        total = total + len(y) * analysis.energy_hessian(energy_at(seal, inputs), y, labels.tolist())
         count += len(y)
     matrix = (total / count).numpy()
-    references = {"pmi": d.label_pmi(gold[:, labels]), "correlation": d.label_correlation(gold[:, labels])}
+    references = {
+        "pmi": analysis.label_pmi(gold[:, labels]),
+        "correlation": analysis.label_correlation(gold[:, labels]),
+    }
     names = [data.label_names[i] for i in labels]
     if args.figure:
         shown = {"-∂²E/∂y∂y": -matrix, "PMI of labels": references["pmi"]}
         draw_matrices(Path(args.output_dir, "hessian.png"), shown, names, diagonal=False)
-    agree = {name: d.agreement(-matrix, reference, symmetric=True) for name, reference in references.items()}
+    agree = {name: analysis.agreement(-matrix, reference, symmetric=True) for name, reference in references.items()}
     at = "gold" if seal.task_net is None else "outputs"
     return {
         "rows": count,
@@ -65,12 +76,12 @@ def gradients(folder: str, data_args: DataArguments, args: AnalysisArguments) ->
     """
     seal, data, rows = read_multilabel(folder, data_args, args)
     gold = np.asarray(data.train.with_format("numpy")["labels"][:])
-    associated, unrelated = d.label_pairs(gold, args.num_pairs)
+    associated, unrelated = analysis.label_pairs(gold, args.num_pairs)
     by_batch = []
     if isinstance(seal, SealForMultiLabel):
         for inputs, labels in batches(rows, args):
             logits = outputs_of(seal, inputs)
-            both = d.gradients_at_output(energy_at(seal, inputs), logits, labels, args.energy_weight)
+            both = analysis.gradients_at_output(energy_at(seal, inputs), logits, labels, args.energy_weight)
             by_batch.append((seal.space.relax(logits), *both))
     at_output = [torch.cat(parts) for parts in zip(*by_batch, strict=True)]  # ŷ and both gradients, (N, L) each
     energy_net: Any = seal.loss_net.energy  # of label sets
@@ -82,7 +93,7 @@ def gradients(folder: str, data_args: DataArguments, args: AnalysisArguments) ->
             global_term = lambda y: seal.loss_net.energies(features.expand(len(y), -1), y.unsqueeze(1)).squeeze(1)  # noqa: E731
             cross_entropy = lambda y, k=k: -y[:, k].log()  # noqa: E731
             (y, bce), (_, slope) = (
-                d.gradient_samples(
+                analysis.gradient_samples(
                     of, len(data.label_names), k, args.num_samples, torch.Generator().manual_seed(args.seed)
                 )
                 for of in (cross_entropy, global_term)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...cli.tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, Choice, LogUniform
+from ...cli.search import DROPOUT_RANGE, ENERGY_RATES, Choice, LogUniform
 from ...data import MultiLabelData
 from ...lab.compare.kinds import (
     ABLATION,

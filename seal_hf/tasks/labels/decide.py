@@ -93,7 +93,7 @@ def report(options: Namespace, output: Path | None) -> str:
     """Figures of decisions on labelled rows, also as JSON or as a page."""
     of_page = output is not None and output.suffix.lower() == ".html"
     if of_page:
-        from ...reports.page.plots import has_matplotlib
+        from ...reports.plots import has_matplotlib
 
         if not has_matplotlib():
             raise ValueError("the page needs matplotlib: pip install 'seal_hf[plot]'.")

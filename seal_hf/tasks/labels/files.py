@@ -15,8 +15,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ...cli.outputs.base import Evaluation, OutputKind, each_chunk, origin_of
-from ...cli.outputs.flags import BATCH_SIZE
+from ...cli.flags import BATCH_SIZE
+from ...cli.output_kind import Evaluation, OutputKind, each_chunk, origin_of
 from ...core.decisions import as_threshold
 from ...core.hierarchy import hierarchy_of
 from ...data.arff_rows import ArffReader, FeatureTable, find_arff, is_arff

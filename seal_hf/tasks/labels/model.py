@@ -39,12 +39,17 @@ from ...nets.text_pooling import (
     IN_WORDS,
     PooledConfig,
     PooledForSequenceClassification,
+    WindowedConfig,
+    WindowedEncoder,
     can_be_pooled,
     classifier_reads,
+    most_tokens,
+    read_by,
+    reads_whole,
+    special_ids,
 )
-from ...nets.text_windows import WindowedConfig, WindowedEncoder, most_tokens, read_by, reads_whole, special_ids
 from ...saving.batches import check_one_kind, in_batches, text_rows
-from ...saving.labels import for_other_labels, hub_options, label_maps
+from ...saving.kinds import for_other_labels, hub_options, label_maps
 from ...saving.loading import LABELS, load_task_net
 from ...saving.model import SealModel, set_bias
 from ...utils.files import json_object

@@ -19,8 +19,8 @@ from markupsafe import Markup, escape
 from ...core.arrays import logit
 from ...core.decisions import FIXED, THRESHOLD, as_threshold
 from ...data.common import PAIR
-from ...reports.page.page import MAX_ROWS, SHOWN, Number, Page, Plot, Section, Table, render
-from ...reports.page.plots import lines, points
+from ...reports.page import MAX_ROWS, SHOWN, Number, Page, Plot, Section, Table, render
+from ...reports.plots import lines, points
 from ...utils.files import json_object
 from ...utils.messages import PRINTED_LABELS, results_table
 from .decisions.decoders import rescaled

@@ -14,9 +14,9 @@ from datasets import Dataset
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
+from ...cli.search import DROPOUT_RANGE, ENERGY_RATES, FINE_TUNED, RATE, TEXT_RATE, Space
 from ...cli.train.arguments import TOO_LONG, Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
-from ...cli.tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, FINE_TUNED, RATE, TEXT_RATE, Space
 from ...core.energy import energies_of
 from ...core.hierarchy import store_hierarchy
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
@@ -30,16 +30,14 @@ from ...loss_net.loss_net import LossNet
 from ...nets.adapters import METHODS, QUANTIZATIONS
 from ...nets.cnn import cnn_image_processor
 from ...nets.heads import FIRST, POOLINGS
-from ...nets.text_pooling import classifier_reads
-from ...nets.text_windows import most_tokens, reads_whole
+from ...nets.text_pooling import classifier_reads, most_tokens, reads_whole
 from ...reports.common import Ending
 from ...saving import take_loss_net
 from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
+from ...training.checkpoints import OF_THE_TRAINER, own_defaults
 from ...training.checks import check_was_trained
-from ...training.energy_methods import EnergyTrainingArguments
-from ...training.energy_trainer import EnergyTrainer
-from ...training.run_record import OF_THE_TRAINER, own_defaults
+from ...training.energy_trainer import EnergyTrainer, EnergyTrainingArguments
 from ...training.two_nets import FEATURE_FOLDER
 from ...utils.messages import check_owner
 from ...utils.options import check_value

@@ -20,12 +20,10 @@ from ...core.hierarchy import Hierarchy
 from ...core.space import OutputSpace
 from ...nets.cnn import CNNConfig
 from ...nets.image_features import reads_images
-from ...nets.text_pooling import PooledConfig, classifier_reads
-from ...nets.text_windows import reading_in_words
+from ...nets.text_pooling import PooledConfig, classifier_reads, reading_in_words
 from ...reports.card_kinds import ADAPTERS_LIBRARY, OURS, PEFT_LIBRARY, CardKind, cut_in_words
 from ...reports.common import LABEL_REPORT, SHOWN, Ending, chosen_line, figure_rows, results_table, score_of
-from ...training.decisions import store
-from ...training.evaluation import changed, give_by_batch
+from ...training.evaluation import changed, give_by_batch, store
 from ...training.hints import learned_nothing
 from ...utils.files import whole_file
 from ...utils.messages import PRINTED_LABELS, few

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...cli.tuning.ranges import ENERGY_RATES, RATE, LogUniform, Range
+from ...cli.search import ENERGY_RATES, RATE, LogUniform, Range
 from ...data import SegmentationData
 from ...lab.compare.kinds import (
     BASELINE,

@@ -128,9 +128,9 @@ class ClassMaskDecisions(Decisions):
 
 
 def fit_decisions(trainer: Any, dataset: Any, decoder: str | None) -> Decisions:
-    """The decisions of masks, fitted on validation rows; see `training/decisions.py`. Those of several classes have no
+    """The decisions of masks, fitted on validation rows; see `training/evaluation.py`. Those of several classes have no
     numbers to fit."""
-    from ...training.decisions import predicted
+    from ...training.evaluation import predicted
 
     if trainer.space.name == ClassMaskDecisions.output:
         decisions = ClassMaskDecisions()

@@ -24,7 +24,7 @@ from typing import IO, Any, ClassVar, cast
 import numpy as np
 import torch
 
-from ...cli.outputs.base import Evaluation, OutputKind, each_chunk, origin_of
+from ...cli.output_kind import Evaluation, OutputKind, each_chunk, origin_of
 from ...core.masks import IGNORE, palette
 from ...data.chunks import Chunk, Reader
 from ...data.common import DataError

@@ -15,8 +15,8 @@ from markupsafe import Markup
 from ...core.masks import IGNORE, palette
 from ...data.mask_reader import SegmentationSplit
 from ...reports.common import place
-from ...reports.page.page import MAX_ROWS, Plot, Section, Table
-from ...reports.page.plots import colour, lines, points, svg
+from ...reports.page import MAX_ROWS, Plot, Section, Table
+from ...reports.plots import colour, lines, points, svg
 from ..labels.metrics import DEFAULT_GRID
 from .metrics import MaskCounts, class_overlaps, mask_iou, mask_ious
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from transformers import AutoModelForSemanticSegmentation
 
+from ...cli.search import ENERGY_RATES, FINE_TUNED, RATE, Space
 from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
-from ...cli.tuning.ranges import ENERGY_RATES, FINE_TUNED, RATE, Space
 from ...data import MaskDataArguments, SegmentationData, load_masks
 from ...data.tensors.crops import CROP_SIZE, MaskRows, check_scaling, crop_offsets, pixel_scaling, resize_to
 from ...data.tensors.images import load_image_processor
@@ -22,8 +22,7 @@ from ...saving import take_loss_net
 from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
-from ...training.energy_methods import EnergyTrainingArguments
-from ...training.energy_trainer import MaskEnergyTrainer
+from ...training.energy_trainer import EnergyTrainingArguments, MaskEnergyTrainer
 from ...utils.gate import load_net
 from .fcn import fcn_image_processor, set_test_crops
 from .metrics import mask_compute_metrics

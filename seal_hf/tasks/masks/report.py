@@ -21,7 +21,7 @@ from ...data.mask_reader import SegmentationSplit
 from ...data.masks import SegmentationData
 from ...reports.card_kinds import CardKind, cut_in_words
 from ...reports.common import SHOWN, Ending, chosen_line, figure_rows, results_table, row_origin, score_of
-from ...training.decisions import store
+from ...training.evaluation import store
 from ...training.hints import learned_nothing
 from .decisions import ClassMaskDecisions, MaskDecisions
 from .fcn import FCNConfig

@@ -18,9 +18,9 @@ from datasets import Dataset, concatenate_datasets
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from ...cli.search import RATE, Choice, LogUniform, Range, Uniform
 from ...cli.train.arguments import Arguments
 from ...cli.train.program import Program
-from ...cli.tuning.ranges import RATE, Choice, LogUniform, Range, Uniform
 from ...core.masks import IGNORE
 from ...core.sequences import IGNORED
 from ...core.space import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET, OutputSpace

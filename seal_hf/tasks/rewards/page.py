@@ -16,8 +16,8 @@ from torch.utils.data import Subset
 
 from ...core.arrays import first_output, sigmoid
 from ...core.masks import IGNORE
-from ...reports.page.page import Plot, Section, Table
-from ...reports.page.plots import FAINT, colour, svg
+from ...reports.page import Plot, Section, Table
+from ...reports.plots import FAINT, colour, svg
 from ...training.evaluation import changed
 from ..labels.decisions.label_decisions import LabelDecisions
 from ..masks.decisions import MaskDecisions

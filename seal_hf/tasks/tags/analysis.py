@@ -13,9 +13,8 @@ from ...data import TagDataArguments, TagSequenceData, load_tags
 from ...data.tensors.collators import TensorRows
 from ...data.tensors.vocabulary import Vocabulary
 from ...data.tensors.words import encode_words, load_tokenizer, tokenize_words
-from ...lab.analysis import dependence as d
-from ...lab.analysis.draw import draw_matrices
-from ...lab.analysis.nets import AnalysisArguments, batches, check_names, load_nets, outputs_of
+from ...lab import analysis
+from ...lab.analysis import AnalysisArguments, batches, check_names, draw_matrices, load_nets, outputs_of
 from ...nets.recurrent import BiLSTMForTokenClassification
 from .chains import CRF
 from .model import SealForTokenClassification
@@ -34,10 +33,10 @@ def tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments) -> d
         energy = lambda y, x=inputs, m=mask: seal.energy(y, m, **x)  # noqa: E731
         with sdpa_kernel(SDPBackend.MATH):  # the other kernels have no second derivative
             output = space.counting(mask).relax(outputs_of(seal, inputs))
-            total = total + pairs * d.tag_pair_hessian(energy, output, mask)
+            total = total + pairs * analysis.tag_pair_hessian(energy, output, mask)
         count += pairs
-    bigrams = d.tag_bigrams(data.train["tags"][:], len(data.label_names))
-    references = {"log_bigrams": np.log(bigrams + 1.0), "pmi": d.tag_pmi(bigrams)}
+    bigrams = analysis.tag_bigrams(data.train["tags"][:], len(data.label_names))
+    references = {"log_bigrams": np.log(bigrams + 1.0), "pmi": analysis.tag_pmi(bigrams)}
     learned = {"minus_hessian": -(total / max(count, 1)).numpy()}
     if isinstance(crf := getattr(seal.task_net, "crf", None), CRF) and crf.tied is None:
         learned["crf_transitions"] = crf.transitions.detach().numpy()
@@ -46,7 +45,7 @@ def tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments) -> d
         shown = {titles[name]: matrix for name, matrix in learned.items()} | {"PMI of neighbours": references["pmi"]}
         draw_matrices(Path(args.output_dir, "tags.png"), shown, data.label_names, diagonal=True)
     agree = {
-        name: {key: d.agreement(matrix, reference, symmetric=False) for key, reference in references.items()}
+        name: {key: analysis.agreement(matrix, reference, symmetric=False) for key, reference in references.items()}
         for name, matrix in learned.items()
     }
     return {"neighbours": count, "tags": data.label_names, **learned, **references, "agreement": agree}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...cli.tuning.ranges import RATE, LogUniform, Range
+from ...cli.search import RATE, LogUniform, Range
 from ...core.energy import energies_of
 from ...core.tag_schemes import core_roles, scheme_of
 from ...data import TagSequenceData

@@ -120,7 +120,7 @@ def likeliest_tags(
 
 
 def fit_decisions(trainer: Any, dataset: Any, decoder: str | None) -> TagDecisions:
-    """The decisions of tags or trees, chosen on validation rows; see `training/decisions.py`."""
+    """The decisions of tags or trees, chosen on validation rows; see `training/evaluation.py`."""
     by_decoder, gold = predicted_tags(trainer, dataset, trainer.space.decoders)
     kind = "srl" if given_types(trainer.space.label_names) else scheme_of(trainer.space.label_names)
     trees = has_trees(trainer.space.label_names)
@@ -153,7 +153,7 @@ def fit_tags(
 def predicted_tags(trainer: Any, dataset: Any, decoders: Sequence[str]) -> tuple[dict[str, Tags], Tags]:
     """Tag names at labelled positions: those of each decoder, from one pass over the rows, and gold."""
     from ...core.sequences import IGNORED
-    from ...training.decisions import predicted
+    from ...training.evaluation import predicted
 
     output = predicted(trainer, dataset, decoders)
     names, labels = np.asarray(trainer.space.label_names, dtype=object), first_output(output.label_ids)

@@ -25,7 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...cli.outputs.base import Evaluation, OutputKind, each_chunk, origin_of
+from ...cli.output_kind import Evaluation, OutputKind, each_chunk, origin_of
 from ...core.tag_schemes import given_types, scheme_of_model, spans
 from ...data.chunks import Chunk, Reader
 from ...data.common import DataError

@@ -31,7 +31,7 @@ from ...data.tensors.words import WordRows, marker_of, positions, saved_tokenize
 from ...nets.adapters import library_of
 from ...nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification, BiLSTMPreTrainedModel
 from ...saving.batches import check_one_kind, in_batches, trained_inputs, word_rows
-from ...saving.labels import for_other_labels, hub_options, label_maps
+from ...saving.kinds import for_other_labels, hub_options, label_maps
 from ...saving.model import SealModel, SealModelT
 from ...utils.files import of_variant
 from ...utils.gate import check_origin, config_of

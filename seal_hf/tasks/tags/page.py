@@ -16,8 +16,8 @@ from markupsafe import Markup
 from ...core.tag_schemes import PREDICATE, scheme_of, spans
 from ...data.tensors.words import WordRows
 from ...reports.common import place
-from ...reports.page.page import Plot, Section, Table
-from ...reports.page.plots import colour, points, svg
+from ...reports.page import Plot, Section, Table
+from ...reports.plots import colour, points, svg
 from ...training.evaluation import energies, has_energies
 from .metrics import TagErrors, Tags, broken_steps, repeated_core_roles, tag_errors, tag_report
 

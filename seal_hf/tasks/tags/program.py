@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 from datasets import Dataset
 
+from ...cli.search import FINE_TUNED, RATE, Space
 from ...cli.train.arguments import TOO_LONG, Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
-from ...cli.tuning.ranges import FINE_TUNED, RATE, Space
 from ...core.energy import energies_of
 from ...data import TagDataArguments, TagSequenceData, load_srl, load_tags
 from ...data.tensors.vocabulary import Vocabulary
 from ...data.tensors.word_vectors import load_word_vectors
 from ...data.tensors.words import PREDICATE_MARKERS, WordRows, encode_words, load_tokenizer, tokenize_words
 from ...nets.adapters import METHODS, QUANTIZATIONS
-from ...nets.text_windows import most_tokens
+from ...nets.text_pooling import most_tokens
 from ...reports.common import Ending
 from ...saving import take_loss_net
 from ...trainer import SealTrainer

@@ -15,7 +15,7 @@ from ...data.tensors.words import WordRows
 from ...nets.recurrent import BiLSTMConfig
 from ...reports.card_kinds import ADAPTERS_LIBRARY, OURS, PEFT_LIBRARY, CardKind
 from ...reports.common import SHOWN, Ending, chosen_line, figure_rows, results_table, row_origin, score_of
-from ...training.decisions import store
+from ...training.evaluation import store
 from ...training.hints import learned_nothing
 from ...utils.files import whole_file
 from .decisions import (

@@ -17,7 +17,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...cli.outputs.base import OutputKind
+from ...cli.output_kind import OutputKind
 from ...data.brackets import tags_to_tree
 from ...data.chunks import Chunk, Reader
 from ...data.sentences import Sentence

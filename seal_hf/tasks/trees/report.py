@@ -16,7 +16,7 @@ from ...data.brackets import tags_to_tree
 from ...data.tensors.words import WordRows
 from ...reports.card_kinds import ADAPTERS_LIBRARY, OURS, PEFT_LIBRARY, CardKind
 from ...reports.common import place
-from ...reports.page.page import Plot, Section, Table
+from ...reports.page import Plot, Section, Table
 from ..tags.decisions import INDEPENDENT, VITERBI
 from ..tags.metrics import Tags
 from ..tags.report import TAGS, Judged

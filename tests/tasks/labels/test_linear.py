@@ -15,7 +15,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification
 from seal_hf import SealForMultiLabel
 from seal_hf.core.decisions import folds
 from seal_hf.decisions import LabelDecisions
-from seal_hf.reports.page.run import figures_section
+from seal_hf.reports.run_page import figures_section
 from seal_hf.tasks.labels import linear
 from seal_hf.tasks.labels import linear as training
 from seal_hf.tasks.labels import program as mlc

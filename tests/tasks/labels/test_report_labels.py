@@ -16,7 +16,7 @@ from seal_hf import SealForMultiLabel
 from seal_hf.data.common import MultiLabelData, Origins, make_dataset
 from seal_hf.decisions import LabelDecisions, platt_scaling, rescaled
 from seal_hf.metrics import label_report, multilabel_metrics
-from seal_hf.reports.page.run import write_page
+from seal_hf.reports.run_page import write_page
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.labels.metrics import DEFAULT_GRID, pair_counts, reliability, threshold_curve
 from seal_hf.tasks.labels.page import Judged, confidence, label_facts

@@ -26,7 +26,7 @@ from seal_hf import (
 from seal_hf.metrics import mask_compute_metrics
 from seal_hf.tasks.masks import program as segmentation
 from seal_hf.tasks.masks.program import ENERGY_PROGRAM as mask_energy
-from seal_hf.training.energy_methods import DVN, POINTS, Problem
+from seal_hf.training.energy_trainer import DVN, POINTS, Problem
 
 SPACE = BinaryMaskSpace()
 

@@ -31,7 +31,7 @@ from seal_hf.tasks.rewards.label_rules import LabelRuleReward
 from seal_hf.tasks.rewards.mask_rules import MaskRuleReward
 from seal_hf.tasks.rewards.reward import LabelFunctionReward
 from seal_hf.tasks.rewards.space import RewardBinaryMaskSpace, RewardLabelSpace
-from seal_hf.training.samplers import WindowRepeatSampler
+from seal_hf.training.epochs import WindowRepeatSampler
 
 QUIET = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", "logging_strategy": "no"}
 LABELS = [f"l{i}" for i in range(5)]

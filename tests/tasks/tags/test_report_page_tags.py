@@ -19,7 +19,7 @@ from seal_hf import SealForTokenClassification, Vocabulary, encode_words, tokeni
 from seal_hf.core.tag_schemes import is_well_formed, scheme_of, spans, spans_of_ids
 from seal_hf.metrics import core_role_violations, tag_metrics, tag_report
 from seal_hf.reports.page import Page, render
-from seal_hf.reports.page.run import write_page
+from seal_hf.reports.run_page import write_page
 from seal_hf.tasks.tags.metrics import broken_steps, tag_errors
 from seal_hf.tasks.tags.page import MOST_LETTERS, MOST_SENTENCES, MOST_WORDS, tag_facts, tag_sections
 

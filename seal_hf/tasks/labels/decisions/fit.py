@@ -15,8 +15,7 @@ from ....core.arrays import first_output, sigmoid
 from ....core.decisions import FIXED, FOLDABLE, THRESHOLD
 from ....core.hierarchy import hierarchy_of
 from ....data.tensors.collators import TensorRows
-from ....training.decisions import predicted
-from ....training.evaluation import are_too_many, give_by_batch
+from ....training.evaluation import are_too_many, give_by_batch, predicted
 from ..metrics import ThresholdScores
 from .label_decisions import NEVER_EMPTY, LabelDecisions
 from .seen_sets import SeenSets

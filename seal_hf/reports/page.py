@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from ...utils.messages import printable
+from ..utils.messages import printable
 
 FOLDER = Path(__file__).parent
 SHOWN = {"eval": "validation"}  # key of a split in the result files -> its name for readers

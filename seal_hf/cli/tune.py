@@ -23,19 +23,18 @@ from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 from transformers.utils import logging as hf_logging
 
-from ...data.contents import fingerprint
-from ...energy_losses import CROSS_ENTROPY
-from ...loss_net.energy_weight import EnergyWeight
-from ...reports.common import results_table
-from ...training.own_rates import head_rate
-from ...utils.files import whole_file
-from ...utils.messages import printable
-from ...utils.options import default_of
-from ...utils.recorded import recorded
-from ..programs import check_one_process
-from ..train.arguments import Arguments
-from .ranges import Group, Settings, Space
-from .search import Goal, check_optuna, search
+from ..data.contents import fingerprint
+from ..energy_losses import CROSS_ENTROPY
+from ..loss_net.energy_weight import EnergyWeight
+from ..reports.common import results_table
+from ..training.task_net import head_rate
+from ..utils.files import whole_file
+from ..utils.messages import printable
+from ..utils.options import default_of
+from ..utils.recorded import recorded
+from .programs import check_one_process
+from .search import Goal, Group, Settings, Space, check_optuna, search
+from .train.arguments import Arguments
 from .workers import Workers
 
 WEIGHTS = (0.0, 0.03, 0.1, 0.3, 1.0)  # λ1 beside the given one: cross-entropy alone, and shares of the task loss's pull

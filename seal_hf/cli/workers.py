@@ -8,15 +8,14 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...utils.files import in_line
-from ...utils.messages import printable
-from .ranges import Settings
+from ..utils.files import in_line
+from ..utils.messages import printable
 
 BEAT, DEAD = 10.0, 90.0  # seconds between signs of life; a worker without one for so long is taken for dead
 POLL = 2.0  # seconds between looks at what others do
@@ -57,7 +56,7 @@ class Workers:
         self.token = secrets.token_hex(4)
         self._seen: dict[int, tuple[Any, float]] = {}  # trial -> its count, and when this worker saw it change
 
-    def study(self, name: str, about: Any, given: Sequence[Settings] = (), larger: bool = True) -> Any:
+    def study(self, name: str, about: Any, given: Sequence[Mapping[str, Any]] = (), larger: bool = True) -> Any:
         """The study of that name about the same thing; the worker that makes it asks for the `given` trials."""
         import optuna
 
