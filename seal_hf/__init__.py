@@ -45,9 +45,7 @@ def _leads_to_decisions() -> bool:
 
 
 # modules whose nets the Auto classes and pipelines of transformers know once this package is imported
-REGISTERED = (
-    "loss_net.loss_net nets.cnn nets.encoders nets.recurrent nets.text_pooling tasks.masks.fcn"
-).split()
+REGISTERED = ("loss_net.loss_net nets.cnn nets.encoders nets.recurrent nets.text_pooling tasks.masks.fcn").split()
 
 
 def _register_nets() -> None:

@@ -4,8 +4,9 @@
 accepts exactly what the command line accepts.
 
 The default of a flag stands where its dataclass declares it. What depends on the kind of data or net stands in the
-packaged recipe of that kind, in `default_recipes/`; a program that builds on another one changes a few of these values
-(`Program.over`). None in a dataclass leaves the value to the net that is built or loaded; the help says which it is.
+packaged recipes of that kind, in `default_recipes/`. The sizes of a net from scratch stand beside the net
+(`Program.from_scratch`), whether a program makes it or Python. `--help` and the record of a run show the result. Any
+other None in a dataclass leaves the value to the net that is loaded, or to the data.
 """
 
 from __future__ import annotations

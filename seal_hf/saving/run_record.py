@@ -58,7 +58,8 @@ def check_same_run(
 
     Args:
         ours: the record of the run that resumes.
-        defaults: the values of arguments that are newer than the checkpoint, so that its record lacks them.
+        defaults: the values of arguments that the checkpoint's record lacks, since they are newer, or has as null,
+            since the net decided them.
         may_differ: warn about other arguments instead of refusing them (`--resume_changed true`).
 
     Raises:
@@ -67,7 +68,11 @@ def check_same_run(
     theirs = read_record(folder)
     if theirs is None:
         return
-    theirs, ours = {**defaults, **theirs}, recorded(ours)
+    theirs = {
+        **defaults,
+        **{name: value for name, value in theirs.items() if value is not None or name not in defaults},
+    }
+    ours = recorded(ours)
     changed = [name for name, value in ours.items() if name in theirs and theirs[name] not in (value, _end(value))]
     if not changed:
         return

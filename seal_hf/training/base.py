@@ -61,6 +61,7 @@ class StructuredTrainer(Trainer):
         model_role: what messages call the model.
         run_settings: name -> value of settings that change a run, beside arguments and rows. The record beside each
             checkpoint holds them: a resume compares them.
+        run_defaults: name -> its value in an earlier record that lacks it, or has null for it.
         resumed_step: the step of the checkpoint from which the run went on; 0 if it began anew.
 
     Raises:
@@ -70,6 +71,7 @@ class StructuredTrainer(Trainer):
     loss_is_scaled_for_ga = False  # ours is a mean over the micro-batch: the Trainer divides by the accumulation steps
     model_role = "task-net"
     run_settings: dict[str, Any] = {}
+    run_defaults: dict[str, Any] = {}
     evaluates_by_length = True
     args: Any  # [`SealTrainingArguments`] or [`EnergyTrainingArguments`]
     model: Any

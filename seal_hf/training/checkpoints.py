@@ -226,7 +226,8 @@ class Checkpoints:
         state = check_run_state(Path(folder, TRAINER_STATE_NAME), callbacks)
         self._check_log(folder, state["log_history"])
         CarriedFigures(folder)  # a ValueError, if they are damaged
-        check_same_run(folder, record_of(trainer), own_defaults(trainer.args), trainer.args.resume_changed)
+        defaults = {**own_defaults(trainer.args), **trainer.run_defaults}
+        check_same_run(folder, record_of(trainer), defaults, trainer.args.resume_changed)
         for name in self._states(Path(folder)):
             file = Path(folder, name)
             if name == OPTIMIZER_NAME:

@@ -100,6 +100,13 @@ def test_a_record_that_names_retired_options_is_that_of_the_same_run(tmp_path):
         claim_folder(runs, ours | {"data": "others"})
 
 
+def test_null_in_a_record_is_the_default_of_a_setting(tmp_path):
+    (tmp_path / RECORD).write_text(json.dumps({"hidden_size": None, "adapter": None}))
+    check_same_run(tmp_path, {"hidden_size": 400, "adapter": None}, {"hidden_size": 400, "adapter": None})
+    with pytest.raises(ValueError, match="hidden_size: was 400, now 8"):
+        check_same_run(tmp_path, {"hidden_size": 8}, {"hidden_size": 400})
+
+
 @pytest.mark.parametrize(("recorded", "refused"), [("one/bert", True), ("two/bert", False), ("bert", False)])
 def test_another_hub_model_of_the_same_name_is_noticed(tmp_path, recorded, refused):
     """The last record is of version 0.1.0, which kept what follows the slash."""

@@ -2,8 +2,8 @@
 
 import dataclasses
 import inspect
-import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -14,13 +14,14 @@ from seal_hf import (
     SealForTokenClassification,
     SealTrainingArguments,
     Vocabulary,
-    load_multilabel,
     load_tags,
     tokenize,
 )
 from seal_hf.cli.recipes import DEFAULT_RECIPES
+from seal_hf.cli.train.program import run_settings
 from seal_hf.loss_net.energy_weight import BLIND_SHARE, LARGEST_SHARE, LARGEST_STEP
 from seal_hf.tasks.labels import program as mlc
+from seal_hf.tasks.labels.model import MAX_LENGTH
 from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
 from seal_hf.tasks.masks import program as segmentation
 from seal_hf.tasks.masks.program import ENERGY_PROGRAM as mask_energy
@@ -44,6 +45,8 @@ PROGRAMS = {  # packaged recipe -> the programs that take it
     "segmentation_classes": [segmentation],
     "segmentation_pretrained": [segmentation],
     "rewards": [rewards],
+    "rewards_labels": [],
+    "rewards_masks": [],
     "rewards_text": [rewards],
     "energy": [energy],
     "mask_energy": [mask_energy],
@@ -59,6 +62,9 @@ def fields(program):
             for alias in field.metadata.get("aliases", ()):
                 found[alias.removeprefix("--")] = field
     return found
+
+
+UNRULED = ("rewards", "rewards_labels", "rewards_masks", "energy", "mask_energy")  # others evaluate, for the rule of λ1
 
 
 def recipe(name):
@@ -79,7 +85,7 @@ def test_a_packaged_recipe_says_no_default_again(name):
         assert [key for key in again if key not in theirs] == []
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ("rewards", "energy", "mask_energy")])
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in UNRULED])
 def test_a_packaged_recipe_evaluates_and_leaves_the_weight_of_the_energy_to_the_rule(name):
     settings = recipe(name)
     assert settings["eval_strategy"] == settings["save_strategy"] == "epoch" and settings["load_best_model_at_end"]
@@ -87,28 +93,63 @@ def test_a_packaged_recipe_evaluates_and_leaves_the_weight_of_the_energy_to_the_
     assert "warmup_steps" not in settings
 
 
-def said(field):
-    """The number that the help of a flag gives as its default."""
-    return float(re.search(r"default: ([\d.]*\d)", field.metadata["help"]).group(1))
+FROM_SCRATCH = {  # program and kind of data or net -> its flags, and how Python makes the same net
+    "labels of features": (mlc, "features", [], lambda: label_nets("digits")),
+    "labels of images": (
+        mlc,
+        "images",
+        ["--dataset", "digit_images"],
+        lambda: SealForMultiLabel.for_data("digit_images"),
+    ),
+    "energies of labels": (energy, "features", [], lambda: label_nets("digits", dropout=0.2)),
+    "tags": (tagging, "BiLSTM", [], lambda: tag_nets("toy_tags")),
+    "trees": (parsing, "BiLSTM", [], lambda: tag_nets("toy_tags")),
+    "rewards": (rewards, "BiLSTM", [], lambda: tag_nets("toy_tags")),
+}
 
 
-def test_the_help_of_the_nets_says_what_the_api_builds():
-    config = SealForMultiLabel.for_data(load_multilabel()).config
-    known = fields(mlc)
-    for name in ("hidden_size", "num_layers", "dropout"):
-        assert said(known[name]) == getattr(config, name), name
-    data = load_tags("toy_tags")
-    config = SealForTokenClassification.for_data(data, vocabulary=Vocabulary.from_data(data.train)).config
-    for program in (tagging, parsing, rewards):
-        known = fields(program)
-        for name in {"hidden_size", "num_layers", "dropout"} & known.keys():
-            assert said(known[name]) == getattr(config, name), name
+def label_nets(name, **sizes):
+    return SealForMultiLabel.for_data(name, **sizes)
 
 
-def test_the_help_of_the_longest_text_says_what_is_cut():
+def tag_nets(name):
+    data = load_tags(name)
+    return SealForTokenClassification.for_data(data, vocabulary=Vocabulary.from_data(data.train))
+
+
+@pytest.mark.parametrize("name", FROM_SCRATCH)
+def test_help_recipe_record_and_api_agree_on_a_net_from_scratch(name, tmp_path):
+    program, kind, words, make = FROM_SCRATCH[name]
+    program = getattr(program, "PROGRAM", program)
+    shown = program.help(words).values[kind]
+    given = [*words, "--output_dir", str(tmp_path), "--report_to", "none"]
+    arguments = program.parse(given)
+    data = SimpleNamespace(name="any")
+    recorded, defaults, built = run_settings(data, arguments), program.defaults(arguments), make().config
+    sizes = {"hidden_size", "num_layers", "dropout"} & program.from_scratch[kind].keys() & recorded.keys()
+    assert {"hidden_size", "dropout"} <= sizes
+    for size in sizes:
+        values = {shown[size], getattr(arguments.nets, size), recorded[size], defaults[size], getattr(built, size)}
+        assert len(values) == 1 and None not in values, (size, values)
+    other = program.parse([*given, "--hidden_size", "8"])
+    assert run_settings(data, other)["hidden_size"] == 8 and program.defaults(other)["hidden_size"] != 8
+
+
+@pytest.mark.parametrize("program", [mlc, energy])
+def test_the_longest_text_has_one_default(program):
     length = inspect.signature(tokenize).parameters["max_length"].default
-    assert said(fields(mlc)["max_length"]) == said(fields(energy)["max_length"]) == mlc.MAX_LENGTH
-    assert length in (inspect.Parameter.empty, mlc.MAX_LENGTH)
+    assert fields(program)["max_length"].default == MAX_LENGTH and length in (inspect.Parameter.empty, MAX_LENGTH)
+
+
+@pytest.mark.parametrize("word", rewards.PROGRAMS)
+def test_help_and_run_agree_on_what_rewards_lay_over_a_recipe(word, tmp_path):
+    program, kind = rewards.PROGRAMS[word], next(iter(rewards.PROGRAMS[word].recipes))
+    shown = program.help([]).values[kind]
+    arguments = program.parse(["--output_dir", str(tmp_path), "--report_to", "none"])
+    for key in {"energy_loss", "sample_coherence", "crop_size"} & shown.keys():
+        assert arguments.value(key) == shown[key]
+    expected = {"mlc": "contrastive_divergence", "tagging": "contrastive_divergence", "segmentation": "ranking"}
+    assert shown["energy_loss"] == expected[word] and (word != "segmentation" or shown["crop_size"] == 0)
 
 
 def test_the_documentation_says_the_numbers_of_the_rule():

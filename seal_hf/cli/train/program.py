@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from ...saving.run_record import check_output_dir, remove_checkpoints
 from ...utils.faults import RESUMED, writing
 from ...utils.files import locked
 from ...utils.messages import printable
+from ...utils.options import default_of
 from ..programs import given_flags, help_asked_for, is_first_process, program_name, without_help
 from ..recipes import (
     command_line_alone,
@@ -65,7 +66,10 @@ class Program:
         arguments: the dataclasses of its flags: data, nets, run and training.
         task: a key of `TASKS`.
         metric: the validation figure by which `--tune` chooses, unless the run names another.
-        recipes: kind of data or net, by its name in `--help` -> name of its default packaged recipe, or None.
+        recipes: kind of data or net, by its name in `--help` -> names of its default packaged recipes, the values of a
+            later one over those of an earlier one; or None.
+        from_scratch: kind of data or net -> argument of the nets -> its value in a net from scratch, if nothing else is
+            given; a pretrained or saved net has its own.
         loader: (the data's arguments, `seed`) -> the data.
         ranges: arguments -> what `--tune` searches beside λ1.
         make_trainer: (data, arguments) -> what is ready to train.
@@ -73,9 +77,8 @@ class Program:
             decisions and stores them in the task-net; nothing is saved yet.
         kind: (command line) -> the kind, a key of `recipes`; default: the only one.
         shares: True if λ1 may be a share of the task loss's pull, which needs gold labels for all rows.
-        settle: sets arguments that depend on others; ValueError for impossible ones.
+        settle: sets arguments that follow from others; ValueError for impossible ones.
         before: what is done with what is ready to train, before the training; True if nothing is left to train.
-        over: key -> value of every default recipe, over that of the packaged one.
     """
 
     arguments: tuple[type, type, type, type]
@@ -90,7 +93,7 @@ class Program:
     shares: bool = True
     settle: Callable[[Arguments], None] = lambda arguments: None
     before: Callable[[Prepared, Any, Arguments], bool] = lambda prepared, data, arguments: False
-    over: Mapping[str, Any] = field(default_factory=dict)
+    from_scratch: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @cached_property
     def keys(self) -> set[str]:
@@ -115,14 +118,32 @@ class Program:
 
         data, nets, run, training = parse_recipe(self.arguments, words, default_recipe=default)
         arguments = Arguments(data, nets, run, training, flags)
+        for name, value in self._own_sizes(arguments).items():
+            if getattr(nets, name, value) is None:
+                setattr(nets, name, value)
         if "num_train_epochs" in flags and "min_steps" not in flags:
             training.min_steps = 0  # a recipe's, which the flag overrides
         self.settle(arguments)
         return arguments
 
-    def _default_recipe(self, name: str) -> Mapping[str, Any]:
-        """A packaged recipe, with the values of `over`."""
-        return {**read_recipe(packaged_recipe(name)), **self.over}
+    def _default_recipe(self, names: str) -> Mapping[str, Any]:
+        """Packaged recipes, each over those before."""
+        recipes = [read_recipe(packaged_recipe(name)) for name in names.split()]
+        return {key: value for recipe in recipes for key, value in recipe.items()}
+
+    def _own_sizes(self, arguments: Arguments) -> Mapping[str, Any]:
+        """The entry of `from_scratch` for a run's kind; empty if it names a pretrained or saved net."""
+        named = [getattr(arguments.nets, name, None) for name in ("model_name_or_path", "task_net_path")]
+        if not self.from_scratch or any(name is not None for name in named):
+            return {}
+        parts = (arguments.data, arguments.nets, arguments.training)
+        given = Namespace(**{name: value for part in parts for name, value in vars(part).items()})
+        return self.from_scratch.get(self.kind_of(given), {})
+
+    def defaults(self, arguments: Arguments) -> dict[str, Any]:
+        """The defaults of a run's arguments of data and nets."""
+        found = [each for part in (arguments.data, arguments.nets) for each in fields(part)]
+        return {each.name: default_of(each) for each in found} | dict(self._own_sizes(arguments))
 
     def kind_of(self, given: Namespace) -> str:
         """The kind of data or net of a command line, a key of `recipes`."""
@@ -136,9 +157,12 @@ class Program:
         else:
             rest = without_help(words)
             parser = recipe_parser(self.arguments)
-            found = recipes_that_hold(rest, self.recipes, lambda: self.kind_of(command_line_alone(parser, rest)))
-            files = {kind: None if name is None else self._default_recipe(name) for kind, name in found.items()}
+            held = recipes_that_hold(rest, self.recipes, lambda: self.kind_of(command_line_alone(parser, rest)))
+            files = {kind: None if name is None else self._default_recipe(name) for kind, name in held.items()}
             values = {kind: values_under(self.arguments, file) for kind, file in files.items()}
+            for kind, found in values.items():
+                own = self.from_scratch.get(kind, {})
+                found.update({name: value for name, value in own.items() if found.get(name, value) is None})
             note = f" Defaults are those for {', '.join(values)}." if len(values) < len(self.recipes) else ""
         unread = of_other_tasks(self.arguments[-1], self.task)
         return Help(program_name(), self.arguments, values, values_under(self.arguments, None), unread, note)
@@ -203,7 +227,7 @@ class Program:
         output folder."""
         trainer, training = prepared.trainer, arguments.training
         log_in_lines(trainer, arguments.run.log_dicts)
-        trainer.run_settings = run_settings(data, arguments)
+        trainer.run_settings, trainer.run_defaults = run_settings(data, arguments), self.defaults(arguments)
         if training.overwrite_output_dir and training.should_save and (removed := remove_checkpoints(training)):
             arguments.say(f"{training.output_dir}: replaced an earlier run. Removed: {', '.join(removed)}.")
         if self.before(prepared, data, arguments):

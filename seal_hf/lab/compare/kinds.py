@@ -193,10 +193,10 @@ class Kind(ABC):
         return self.programs[TASK_NET]
 
     def recipe(self, given: Mapping[str, Any]) -> str:
-        """The name of the packaged recipe for these settings, if none is named."""
-        name = self.program.recipes[self.net(given)]
-        assert name is not None, "each of these nets has a recipe"
-        return name
+        """The name of the packaged recipe for these settings, if none is named. Methods set what is laid over it."""
+        names = self.program.recipes[self.net(given)]
+        assert names is not None, "each of these nets has a recipe"
+        return names.split()[0]
 
     def net(self, settings: Mapping[str, Any]) -> str:
         """The kind of data or net that these settings name, a key of the recipes of `program`."""

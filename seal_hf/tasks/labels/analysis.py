@@ -30,7 +30,7 @@ from ...lab.analysis import (
 from ...loss_net.loss_net import LossNet, LossNetConfig
 from ...nets.text_pooling import reads_whole
 from ...saving.batches import trained_inputs
-from .model import SealForMultiLabel
+from .model import MAX_LENGTH, SealForMultiLabel
 
 MOST_SLOPE = 10  # plots cut ∂BCE/∂y_k = -1 / y_k, which has no lower bound, at minus this
 
@@ -148,7 +148,7 @@ def read_multilabel(
         return seal, data, ImageRows(data.validation, load_image_processor(folder))
     tokenizer = load_tokenizer(folder)
     known = args.max_length or trained_inputs(seal.config).get("max_length")
-    max_length = None if reads_whole(seal.config) else known or 128
+    max_length = None if reads_whole(seal.config) else known or MAX_LENGTH
     return seal, data, tokenize(data.validation, tokenizer, max_length)
 
 

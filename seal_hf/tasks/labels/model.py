@@ -61,7 +61,12 @@ from .space import MultiLabelSpace
 
 logger = logging.get_logger(__name__)
 
-DROPOUT = 0.5  # of fresh MLPs
+# What a net from scratch has unless something else is given: of features an MLP, of images a convolutional net.
+FROM_SCRATCH: dict[str, dict[str, Any]] = {
+    "features": {"hidden_size": 400, "num_layers": 2, "dropout": 0.5},
+    "images": {"hidden_size": 128, "dropout": 0.2},
+}
+MAX_LENGTH = 128  # tokens in a text, or in a window
 READING = ("pooling", "long_texts", "window_size")  # how a classifier of texts reads them
 NOUNS = {"features": "feature data", "text": "text", "images": "images"}
 OWNERS = {"text": "the MLP for features", "images": "small nets, trained from scratch"}
@@ -262,9 +267,7 @@ class SealForMultiLabel(SealModel):
             return cls(cnn, cls._fresh_loss_net(cnn, None, loss_net_encoder, **loss_net))
         config = MLPConfig(
             input_size=data.num_features,
-            hidden_size=400 if hidden_size is None else hidden_size,
-            num_layers=2 if num_layers is None else num_layers,
-            dropout=DROPOUT if dropout is None else dropout,
+            **_sizes("features", hidden_size=hidden_size, num_layers=num_layers, dropout=dropout),
             label_bias=len(names) >= SPARSE_FROM if label_bias is None else label_bias,
             problem_type=MultiLabelSpace.problem_type,
             **labels,
@@ -481,7 +484,6 @@ def _warn_of_kept(name: str, task_net: PreTrainedModel, pooling: str | None, lon
 
 
 HEAD = "ForImageClassification"
-CNN_DROPOUT = 0.2  # of a fresh convolutional net
 
 
 def is_of_images(name: str, hub: dict[str, Any]) -> bool:
@@ -510,13 +512,15 @@ def fresh_cnn(labels: dict[str, Any], hidden_size: int | None, dropout: float | 
 
     Args:
         labels: `id2label` and `label2id`.
-        hidden_size: width of its features; default: that of [`CNNConfig`].
-        dropout: default: 0.2.
+        hidden_size: width of its features; default, as of `dropout`: that of `FROM_SCRATCH`.
     """
-    dropout = CNN_DROPOUT if dropout is None else dropout
-    sizes: dict[str, Any] = {} if hidden_size is None else {"hidden_size": hidden_size}
-    config = CNNConfig(dropout=dropout, problem_type=MultiLabelSpace.problem_type, **sizes, **labels)
-    return CNNForImageClassification(config)
+    sizes = _sizes("images", hidden_size=hidden_size, dropout=dropout)
+    return CNNForImageClassification(CNNConfig(problem_type=MultiLabelSpace.problem_type, **sizes, **labels))
+
+
+def _sizes(kind: str, **given: Any) -> dict[str, Any]:
+    """The sizes of a net from scratch for a kind of data: those given, else those of `FROM_SCRATCH`."""
+    return FROM_SCRATCH[kind] | {name: value for name, value in given.items() if value is not None}
 
 
 def check_images(images: Any) -> None:

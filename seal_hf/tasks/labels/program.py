@@ -43,13 +43,12 @@ from ...utils.messages import check_owner
 from ...utils.options import check_value
 from .linear import fit_baseline, fit_head, why_no_baseline
 from .metrics import HierarchicalComputeMetrics, multilabel_compute_metrics
-from .model import CNN_DROPOUT, DROPOUT, NOUNS, SealForMultiLabel, is_of_images
+from .model import FROM_SCRATCH, MAX_LENGTH, NOUNS, SealForMultiLabel, is_of_images
 from .report import label_ending
 from .space import MultiLabelSpace
 
 logger = logging.get_logger(__name__)
 
-MAX_LENGTH = 128  # tokens in a text, or in a window
 WHOLE = 10**30  # saved in the tokenizer of a net that reads whole texts, which must not cut
 
 
@@ -75,17 +74,18 @@ def check_read_as(data: MultiLabelData, kind: str) -> None:
 
 
 def text_rows_of(
-    tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig, asked: int | None, say: Callable[[str], None]
+    tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig, max_length: int, say: Callable[[str], None]
 ) -> Callable[[Dataset], TensorRows]:
     """A function from a split to the rows of a net.
 
     Args:
         config: the net's.
-        asked: the longest text, in tokens; default: `MAX_LENGTH`. The encoder's limit also applies, with a note.
+        max_length: the longest text, in tokens. The encoder's limit also applies, with a note unless this is the
+            default.
     """
-    max_length, most = MAX_LENGTH if asked is None else asked, most_tokens(tokenizer, config)
-    if most is not None and asked is not None and asked > most:
-        say(TOO_LONG.format(asked=asked, most=most))
+    most = most_tokens(tokenizer, config)
+    if most is not None and most < max_length != MAX_LENGTH:
+        say(TOO_LONG.format(asked=max_length, most=most))
     if reads_whole(config):
         tokenizer.model_max_length = WHOLE
         return lambda rows: tokenize(rows, tokenizer, None)
@@ -160,7 +160,7 @@ class ModelArguments(OriginArguments):
             "the encoder's 1_Pooling/config.json says, or else what its classifier in transformers reads."
         },
     )
-    max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: 128."})
+    max_length: int = field(default=MAX_LENGTH, metadata={"help": "Longest text, in tokens."})
     long_texts: str | None = field(
         default=None,
         metadata={"help": "Texts longer than --max_length: cut (default), or read whole in windows of that length."},
@@ -176,11 +176,11 @@ class ModelArguments(OriginArguments):
         default=None, metadata={"help": f"Of training images: {', '.join(AUGMENTATIONS)}; default: flip_crop."}
     )
     hidden_size: int | None = field(
-        default=None, metadata={"help": "Width of the MLPs, for features; default: 400, of a CNN 128, or as saved."}
+        default=None, metadata={"help": "Width of the MLPs, for features, or of the CNN; a saved net keeps its own."}
     )
-    num_layers: int | None = field(default=None, metadata={"help": "Layers of the MLPs; default: 2, or as saved."})
+    num_layers: int | None = field(default=None, metadata={"help": "Layers of the MLPs; a saved net keeps its own."})
     dropout: float | None = field(
-        default=None, metadata={"help": "Dropout of the MLPs; default: 0.5, of a CNN 0.2, or as saved."}
+        default=None, metadata={"help": "Dropout of the MLPs or of the CNN; a saved net keeps its own."}
     )
     energy: str = field(
         default="multilabel", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('multi_label'))}."}
@@ -215,7 +215,6 @@ FIRST_TOKEN = (
 OF_TRAININGS = [*NETS, *"loss_net_pooling loss_net_path augmentation patience tune resume_from_checkpoint".split()]
 READ_ALONE = set("seed data_seed bf16 fp16 sparse_labels_from loss energy_loss".split())  # by --linear true too
 NO_BASELINE = "No logistic regression is fitted beside: {}."
-SMALL_NETS = {"features": DROPOUT, "images": CNN_DROPOUT}  # kind of data -> dropout of the net without a pretrained one
 
 
 def kind(data: Namespace | DataArguments, nets: Any) -> str:
@@ -249,14 +248,12 @@ def recipe(given: Namespace) -> str:
 
 
 def settle(arguments: Arguments) -> None:
-    """Set the dropout of a fresh net, and let the trials of a search share the features of a frozen encoder."""
+    """Let the trials of a search share the features of a frozen encoder. Raises ValueError for unknown names."""
     nets, training = arguments.nets, arguments.training
     if getattr(arguments.run, "linear", None):
         settle_linear(arguments)
     if training.freeze_encoder and training.loss_net_feature_cache is None:
         training.loss_net_feature_cache = str(Path(training.output_dir, FEATURE_FOLDER))
-    if (own := SMALL_NETS.get(kind_of_run(arguments))) and nets.model_name_or_path is None and nets.dropout is None:
-        nets.dropout = own
     if nets.loss_net_pooling is not None:
         check_value("loss_net_pooling", nets.loss_net_pooling, POOLINGS)
     if nets.pooling is not None:
@@ -300,7 +297,8 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     check_read_as(data, kind_of_run(arguments))
     found = f"{data.name!r} is {NOUNS[data.kind]}"
     if data.kind != "text":
-        own = {name: getattr(nets, name) for name in ("pooling", "max_length", "long_texts", "loss_net_pooling")}
+        own = {name: getattr(nets, name) for name in ("pooling", "long_texts", "loss_net_pooling")}
+        own["max_length"] = None if nets.max_length == MAX_LENGTH else nets.max_length
         check_owner(own, "texts", found)
     if data.kind != "images":
         check_owner({name: getattr(nets, name) for name in IMAGE_FLAGS}, "images", found)
@@ -313,7 +311,7 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     if getattr(arguments.run, "linear", None) and data.kind == "features" and nets.model_name_or_path is None:
         options["label_bias"] = True
     if nets.long_texts == "windows":
-        options["window_size"] = MAX_LENGTH if nets.max_length is None else nets.max_length
+        options["window_size"] = nets.max_length
     reading = {"pooling": nets.pooling, "long_texts": nets.long_texts}
     model = SealForMultiLabel.for_data(data, nets.model_name_or_path, **reading, **options)
     take_loss_net(model, nets.loss_net_path, training)
@@ -419,6 +417,7 @@ PROGRAM = Program(
     make_trainer=make_trainer,
     evaluate=evaluate,
     settle=settle,
+    from_scratch=FROM_SCRATCH,
     before=before,
 )
 main = PROGRAM.main
@@ -439,32 +438,23 @@ class EnergyArguments(OriginArguments):
         },
     )
     model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder, for text without a task-net."})
-    max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: 128."})
-    hidden_size: int | None = field(
-        default=None, metadata={"help": "Width of the MLP, for feature data; default: 400."}
-    )
-    num_layers: int | None = field(default=None, metadata={"help": "Layers of the MLP; default: 2."})
-    dropout: float | None = field(default=None, metadata={"help": "Dropout of the MLP; default: 0.2."})
+    max_length: int = field(default=MAX_LENGTH, metadata={"help": "Longest text, in tokens."})
+    hidden_size: int | None = field(default=None, metadata={"help": "Width of the MLP, for feature data."})
+    num_layers: int | None = field(default=None, metadata={"help": "Layers of the MLP."})
+    dropout: float | None = field(default=None, metadata={"help": "Dropout of the MLP."})
     energy: str = field(default="multilabel", metadata={"help": f"One of {', '.join(energies_of('multi_label'))}."})
     global_size: int = field(default=200, metadata={"help": "Width of the energy's global term; 0: none."})
 
 
 ENERGY_ARGUMENTS = (DataArguments, EnergyArguments, RunArguments, EnergyTrainingArguments)
 MLP_SIZES = ("hidden_size", "num_layers", "dropout")
-ENERGY_DROPOUT = 0.2  # a fresh MLP's
+ALONE = {"features": {**FROM_SCRATCH["features"], "dropout": 0.2}}  # an MLP's, without a task-net
 
 
 def reads_features(given: Namespace | DataArguments) -> bool:
     """True if the data are feature vectors, False for texts."""
     named = {name: getattr(given, name, None) for name in ("label_column", "label_columns", "sample_weight")}
     return kind_of(given.dataset, given.data_dir, given.text_column, **named) == "features"
-
-
-def settle_energy(arguments: Arguments) -> None:
-    """Set the dropout of a fresh MLP."""
-    nets = arguments.nets
-    if nets.task_net_path is None and nets.dropout is None and reads_features(arguments.data):
-        nets.dropout = ENERGY_DROPOUT
 
 
 def energy_ranges(arguments: Arguments) -> Space:
@@ -480,7 +470,8 @@ def build_energy(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabe
     options, path = {name: getattr(nets, name) for name in ("energy", "global_size")}, nets.task_net_path
     options |= arguments.origin(path or nets.model_name_or_path)
     if data.kind == "features":
-        check_owner({"max_length": nets.max_length}, "texts", f"{data.name!r} is feature data")
+        length = None if nets.max_length == MAX_LENGTH else nets.max_length
+        check_owner({"max_length": length}, "texts", f"{data.name!r} is feature data")
     if path is None:
         sizes = {name: getattr(nets, name) for name in MLP_SIZES}
         return SealForMultiLabel.for_data(data, nets.model_name_or_path, **options, **sizes)
@@ -547,6 +538,6 @@ ENERGY_PROGRAM = Program(
     ranges=energy_ranges,
     make_trainer=make_energy_trainer,
     evaluate=evaluate_energy,
-    settle=settle_energy,
+    from_scratch=ALONE,
 )
 energy_main = ENERGY_PROGRAM.main

@@ -14,6 +14,7 @@ from transformers.models.auto import modeling_auto
 from ...core.task import DECISIONS
 from ...data import SegmentationData, load_masks
 from ...data.table_sources import loaded
+from ...data.tensors.crops import CROP_SIZE
 from ...data.tensors.images import load_image_processor
 from ...saving.batches import at_size, check_one_kind, image_batches
 from ...saving.kinds import for_other_labels, hub_options, label_maps
@@ -124,7 +125,7 @@ class SealForSegmentation(SealModel):
         model_name_or_path: str | None = None,
         *,
         loss_net_encoder: str | None = None,
-        crop_size: int | None = 24,
+        crop_size: int | None = CROP_SIZE,
         crop_offsets: Sequence[int] | int | None = None,
         energy: str | None = None,
         energy_options: dict | None = None,

@@ -155,10 +155,8 @@ class RewardArguments(RuleArguments, OriginArguments):
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})
     energy: str = field(default="chain", metadata={"help": "Energy of the loss-net."})
     word_vectors: str | None = field(default=None, metadata={"help": "BiLSTM: a file of vectors, or a package's name."})
-    hidden_size: int | None = field(
-        default=None, metadata={"help": "BiLSTM: width, both directions together; default: 200."}
-    )
-    dropout: float | None = field(default=None, metadata={"help": "BiLSTM: dropout; default: 0.3."})
+    hidden_size: int | None = field(default=None, metadata={"help": "BiLSTM: width, both directions together."})
+    dropout: float | None = field(default=None, metadata={"help": "BiLSTM: dropout."})
 
 
 ARGUMENTS = (TagDataArguments, RewardArguments, RunArguments, SealTrainingArguments)
@@ -199,9 +197,9 @@ class LabelRewardArguments(RuleArguments, LabelModelArguments):
 
 
 LABEL_ARGUMENTS = (DataArguments, LabelRewardArguments, RunArguments, SealTrainingArguments)
-DIVERGENCE = {"energy_loss": "contrastive_divergence"}
+LABEL_RECIPES = {kind: f"{name} rewards_labels" for kind, name in mlc.PROGRAM.recipes.items()}
 LABEL_PROGRAM = with_reward(
-    mlc.PROGRAM, LABEL_ARGUMENTS, over=DIVERGENCE, before=lambda prepared, data, arguments: False
+    mlc.PROGRAM, LABEL_ARGUMENTS, recipes=LABEL_RECIPES, before=lambda prepared, data, arguments: False
 )
 
 
@@ -211,8 +209,8 @@ class MaskRewardArguments(RuleArguments, MaskModelArguments):
 
 
 MASK_ARGUMENTS = (MaskDataArguments, MaskRewardArguments, RunArguments, SealTrainingArguments)
-OVER = {"energy_loss": "ranking", "sample_coherence": "field", "crop_size": 0}  # rules are about whole images
-MASK_PROGRAM = with_reward(segmentation.PROGRAM, MASK_ARGUMENTS, over=OVER)
+MASK_RECIPES = {kind: f"{name} rewards_masks" for kind, name in segmentation.PROGRAM.recipes.items()}
+MASK_PROGRAM = with_reward(segmentation.PROGRAM, MASK_ARGUMENTS, recipes=MASK_RECIPES)
 PROGRAMS: Mapping[str, Program] = {  # first word of the command line -> program
     "mlc": LABEL_PROGRAM,
     "tagging": PROGRAM,

@@ -41,7 +41,8 @@ from .space import TagSequenceSpace
 
 logger = logging.get_logger(__name__)
 
-DROPOUT = 0.3  # of a fresh BiLSTM
+# the sizes of a BiLSTM from scratch, unless others are given
+FROM_SCRATCH: dict[str, dict[str, Any]] = {"BiLSTM": {"hidden_size": 200, "num_layers": 1, "dropout": 0.3}}
 FEATURE_SIZE = 25  # width of the BiLSTM's embeddings of features and of the predicate's mark
 
 
@@ -160,7 +161,7 @@ class SealForTokenClassification(SealModel):
             crf: a CRF over the logits, trained by `task_loss="crf"`; default: as the task-net was saved.
             energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
             word_size, hidden_size, num_layers, dropout, train_word_embeddings: of a fresh BiLSTM; default: as in
-                [`BiLSTMConfig`], but with dropout 0.3.
+                `FROM_SCRATCH` and [`BiLSTMConfig`].
 
         Raises:
             ValueError: both `model_name_or_path` and `vocabulary` are missing; adapters or `kwargs` for the BiLSTM.
@@ -196,7 +197,7 @@ class SealForTokenClassification(SealModel):
             feature_sizes={name: [len(values), FEATURE_SIZE] for name, values in vocabulary.features.items()},
             predicate_size=FEATURE_SIZE if "predicate" in data.train.column_names else 0,
             crf=False,
-            **{"dropout": DROPOUT, **{name: value for name, value in sizes.items() if value is not None}},
+            **FROM_SCRATCH["BiLSTM"] | {name: value for name, value in sizes.items() if value is not None},
             **labels,
         )
         task_net = BiLSTMForTokenClassification(config)

@@ -29,7 +29,7 @@ from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
 from ...utils.messages import check_owner
 from .metrics import tagging_compute_metrics
-from .model import SealForTokenClassification, is_bilstm
+from .model import FROM_SCRATCH, SealForTokenClassification, is_bilstm
 from .report import judged_tags, print_notes, tag_ending
 
 Splits = dict[str, tuple[WordRows, Dataset]]  # name -> the rows that the nets read, and their data
@@ -192,11 +192,9 @@ class TaggerArguments(OriginArguments):
     word_vectors: str | None = field(default=None, metadata={"help": "BiLSTM: a file of vectors, or a package's name."})
     word_features: str = field(default="", metadata={"help": "BiLSTM: columns to read, separated by commas; and case."})
     characters: bool = field(default=False, metadata={"help": "BiLSTM: read words by their characters too."})
-    hidden_size: int | None = field(
-        default=None, metadata={"help": "BiLSTM: width, both directions together; default: 200."}
-    )
-    num_layers: int | None = field(default=None, metadata={"help": "BiLSTM: layers; default: 1."})
-    dropout: float | None = field(default=None, metadata={"help": "BiLSTM: dropout; default: 0.3."})
+    hidden_size: int | None = field(default=None, metadata={"help": "BiLSTM: width, both directions together."})
+    num_layers: int | None = field(default=None, metadata={"help": "BiLSTM: layers."})
+    dropout: float | None = field(default=None, metadata={"help": "BiLSTM: dropout."})
     loss_net_path: str | None = field(
         default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
     )
@@ -235,6 +233,7 @@ PROGRAM = Program(
     task="tags",
     metric="accuracy",
     recipes={"BiLSTM": "tagging", "encoder": "tagging_text"},
+    from_scratch=FROM_SCRATCH,
     kind=kind,
     loader=load_tags,
     ranges=ranges,

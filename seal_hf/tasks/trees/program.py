@@ -9,6 +9,7 @@ from ...cli.train.program import Prepared, Program, card_facts
 from ...data import TagSequenceData, load_trees
 from ...reports.common import Ending
 from ...training.arguments import SealTrainingArguments
+from ..tags.model import FROM_SCRATCH
 from ..tags.program import TaggerArguments, kind, ranges
 from ..tags.program import make_trainer as make_tagger
 from ..tags.report import tag_ending
@@ -46,6 +47,7 @@ PROGRAM = Program(
     task="trees",
     metric="f1",
     recipes={"BiLSTM": "parsing", "encoder": "parsing_text"},
+    from_scratch=FROM_SCRATCH,
     kind=kind,
     loader=load_trees,
     ranges=ranges,
