@@ -71,6 +71,7 @@ setup(
     package_data={
         "seal_hf": [
             "cli/default_recipes/*.yaml",
+            "lab/demo/examples/*.png",
             "lab/demo/style.css",
             "reports/model_card_template.md",
             "reports/page.*",

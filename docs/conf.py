@@ -40,7 +40,8 @@ napoleon_numpy_docstring = False
 
 
 def name_what_is_outside(app: Sphinx, page: str, source: list[str]) -> None:
-    """Write the path of a file outside docs/ in place of a link to it; keep a figure and its deviation on one line."""
+    """Write the path of a file outside docs/ in place of a link to it; keep a figure with its
+    deviation, and an interval, on one line."""
 
     def named(link: re.Match) -> str:
         text, path = link.groups()
@@ -49,7 +50,10 @@ def name_what_is_outside(app: Sphinx, page: str, source: list[str]) -> None:
             return link[0]
         return text if path.rstrip("/") in text else f"{text} (`{path}`)"
 
-    source[0] = OUTSIDE.sub(named, re.sub(r"(?<=\d) ± (?=\d)", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", source[0]))
+    text = re.sub(r"(?<=\d) ± (?=\d)", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", source[0])
+    text = re.sub(r"(?<=\[[-+]\d\.\d\d,) (?=[-+]\d)", "\N{NO-BREAK SPACE}", text)
+    text = OUTSIDE.sub(named, text)
+    source[0] = re.sub(r"\((\w+) \((`[^`]+`)\)\)", r"(\1: \2)", text)  # a link that stood in brackets
 
 
 def setup(app: Sphinx) -> None:

@@ -141,6 +141,10 @@ def test_features_are_typed_in_as_numbers(tmp_path):
     _, chosen = view.decide(given, view.under(None))
     assert [LABELS[i] for i in np.flatnonzero(chosen)] == expected["labels"]
     assert "Energies" in view.answer(given, "fixed")[0]
+    shift, deviation = np.mean(rows["features"], axis=0), np.std(rows["features"], axis=0)
+    view.kind.model.task_net.encoder.set_scaling(SimpleNamespace(shift=shift, scale=1 / deviation))
+    mean, above = (view.read(*values) for values in view.examples)
+    np.testing.assert_allclose([mean, above], [shift, shift + deviation], rtol=2e-3)
     for text, message in (("1 2", "reads 6 finite numbers; found 2"), ("a", "Features are numbers"), ("", "found 0")):
         with pytest.raises(ValueError, match=message):
             view.read(text)
@@ -460,6 +464,8 @@ def test_images_get_label_sets_one_by_one_and_together(tmp_path):
     (answer,) = view.answer(given, "fixed")
     p = seal.predict(list(images))[0][0]
     assert f"{p.max():.3f}" in elements(answer).text
+    shown = [view.answer(view.read(*values), "fixed") for values in view.examples]
+    assert len(shown) == 3 and all("Decided" in each for (each,) in shown)
     with pytest.raises(ValueError, match="There is no image"):
         view.read(None)
     files = [tmp_path / "new" / name for name in names]

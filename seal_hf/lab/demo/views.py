@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 OWN = "own threshold"  # the entry of the page's list of decoders that reads the slider
 ALTERNATIVES = 5  # structures beside the decided one
 FIRST, LAST = 5, 3  # columns of a row that the page shows
+IMAGES = [[str(file)] for file in sorted(Path(__file__).with_name("examples").glob("*.png"))]  # the embedded digits
 
 
 class View(ABC):
@@ -97,7 +98,8 @@ class View(ABC):
 
     @property
     def examples(self) -> Sequence[Sequence[Any]]:
-        """Values of the fields that a click fills in. None are rows of the data: the page may be shown to others."""
+        """Values of the fields that a click fills in. No row of the data is among them: the page may be shown to
+        others."""
         return ()
 
     @abstractmethod

@@ -13,7 +13,7 @@ from ...core.arrays import label_log_probabilities, likeliest
 from ...data.image_files import IMAGE_SUFFIXES, as_rgb, pixels
 from ...lab.demo import markup
 from ...lab.demo.files import image_of
-from ...lab.demo.views import ALTERNATIVES, View, image_field
+from ...lab.demo.views import ALTERNATIVES, IMAGES, View, image_field
 from .decisions.label_decisions import NEVER_EMPTY, LabelDecisions
 from .files import LabelOutput
 from .report import EXAMPLES
@@ -88,8 +88,12 @@ class LabelView(View):
 
     @property
     def examples(self) -> Sequence[Sequence[str]]:
-        if self.several or self.of_features:
-            return ()
+        if self.several:
+            return IMAGES
+        if self.of_features:
+            encoder: Any = self.kind.model.task_net.encoder
+            rows = encoder.shift, encoder.shift + 1 / encoder.scale  # the training rows' mean, and a deviation above
+            return [[", ".join(f"{value:.4g}" for value in row.tolist())] for row in rows]
         pairs = "pairs" in (self.kind.config.get("inputs") or {})
         return [texts if pairs else texts[:1] for texts in EXAMPLES]
 

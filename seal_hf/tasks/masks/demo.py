@@ -14,7 +14,7 @@ from ...core.masks import palette
 from ...data.image_files import IMAGE_SUFFIXES
 from ...lab.demo import markup
 from ...lab.demo.files import image_of
-from ...lab.demo.views import ALTERNATIVES, View, image_field
+from ...lab.demo.views import ALTERNATIVES, IMAGES, View, image_field
 from ...saving.batches import image_batches
 from .decisions import ClassMaskDecisions, MaskDecisions
 from .files import ClassMaskOutput, MaskOutput
@@ -39,6 +39,7 @@ class MaskView(View):
     files = (*IMAGE_SUFFIXES, ".npz")
     several: ClassVar[bool] = True
     shown: ClassVar[int] = 24
+    examples = IMAGES
     kind: MaskOutput
 
     def threshold_of(self, decoder: str) -> float | None:
