@@ -77,6 +77,13 @@ def own_rates(task_net: nn.Module, args: Any, fresh: set[str]) -> Iterator[tuple
             (last if parameter.shape[:1] == (net.config.num_labels,) else inner).append(parameter)
         yield last, rate
         yield inner, max(INNER * rate, args.learning_rate)
+    elif args.head_learning_rate not in (None, args.learning_rate):
+        logger.warning(
+            "`head_learning_rate` %g is not used: no fresh head stands beside a pretrained encoder that is trained. "
+            "All layers learn at `learning_rate` %g.",
+            args.head_learning_rate,
+            args.learning_rate,
+        )
     crf = getattr(task_net, "crf", None)
     if crf is not None and (beside_an_encoder or args.crf_learning_rate is not None):
         yield list(crf.parameters()), rate if args.crf_learning_rate is None else args.crf_learning_rate

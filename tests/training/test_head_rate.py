@@ -1,5 +1,7 @@
 """A fresh head learns at a rate of its own. The oracle: the first step of Adam moves a parameter by its rate."""
 
+import logging
+
 import pytest
 import torch
 from tiny_models import LABELLED, LABELS, tiny_arguments, tiny_config, tiny_features, tiny_texts, tiny_tokenizer
@@ -94,6 +96,14 @@ def test_it_is_for_fresh_heads_beside_an_encoder_that_trains(tmp_path, folder):
 
 def features():
     return tiny_features(8)
+
+
+def test_a_rate_that_no_head_takes_is_said(tmp_path, caplog):
+    net = SealForMultiLabel.from_task_net(AutoModelForSequenceClassification.from_config(tiny_config("mlp")))
+    args = tiny_arguments(tmp_path, energy_loss="ce", learning_rate=RATE, head_learning_rate=3e-3)
+    with caplog.at_level(logging.WARNING, logger="seal_hf"):
+        SealTrainer(net, args, train_dataset=features()).create_optimizer()
+    assert "`head_learning_rate` 0.003 is not used: no fresh head" in caplog.text
 
 
 def test_the_default_is_for_steps_of_the_size_of_the_rate_and_never_below_the_encoders(tmp_path, folder):
