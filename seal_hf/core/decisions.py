@@ -119,15 +119,19 @@ class Decisions(ABC):
         return saved
 
     @classmethod
-    def check_name(cls, decoder: str | None, config: Any = None, target: str | None = None) -> None:
+    def check_name(cls, decoder: str | None) -> None:
         """Raises ValueError for a decoder that no fit can give, whatever the rows. None means the choice by
-        cross-fitting.
+        cross-fitting."""
+        cls().named(decoder)
+
+    @classmethod
+    def check_arguments(cls, args: Any, config: Any) -> None:
+        """Raises ValueError for arguments of a run by which no decisions can be fitted, before the run.
 
         Args:
-            config: the task-net's, which says whether labels have a hierarchy.
-            target: of label sets, one of `TARGETS`, by which the decoder is chosen.
+            config: the task-net's.
         """
-        cls().named(decoder)
+        cls.check_name(args.decoder)
 
     def named(self, decoder: str | None = None) -> str:
         """`decoder`, or by default the stored one.

@@ -52,7 +52,7 @@ class LabelTask(Task):
     spaces = _parts("labels.space", multi_label="MultiLabelSpace")
     energies = _parts("labels.energies", multilabel="MultiLabelEnergy", pairwise="PairwiseEnergy")
     task_losses = _part("labels.task_losses", "TASK_LOSSES")
-    choices = _parts("labels.decisions.targets", target="OF_RUNS")
+    choices = _parts("labels.decisions.targets", target="NAMES")
     decisions = _parts("labels.decisions.label_decisions", multi_label="LabelDecisions")
     fit_decisions = _part("labels.decisions.fit", "fit_decisions")
     decide = _module("labels.decide")

@@ -399,7 +399,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             or, for semantic roles, `unique_roles`.
             Default: a program chooses it at its end, or `fit_decisions` does, by cross-fitting on the validation rows.
         target (`str`, default `"f1_example"`): the figure of label sets on validation rows by which the decoder is
-            chosen: `f1_example`, `jaccard`, `exact_match`, `f1_micro` or `f1_macro`.
+            chosen: `f1_example`, `jaccard`, `exact_match`, `f1_micro`, `f1_macro`, `hamming`; or `["cost", FILE]`, a
+            table with the columns label, false_positive and false_negative.
         fold_decision (`bool`, default False): the model saved at the end holds the decision in its classifier's bias:
             any code that cuts at 0.5 then decides as validation chose. The choice is among thresholds only.
         license (`str`, optional): of the model card.
@@ -525,9 +526,9 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
     decoder: str | None = field(
         default=None, metadata={"help": "How the saved task-net decides; default: chosen on validation rows."}
     )
-    target: str = field(
-        default="f1_example",
-        metadata={"help": f"Figure by which the decoder is chosen: {', '.join(choices()['target'])}."},
+    target: str | list[str] = field(
+        default_factory=lambda: ["f1_example"],
+        metadata={"help": f"Figure by which the decoder is chosen: {', '.join(choices()['target'])} FILE."},
     )
     fold_decision: bool = field(
         default=False,
@@ -544,6 +545,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.target = self.target.split(maxsplit=1) if isinstance(self.target, str) else self.target
         if self.gradient_checkpointing and self.gradient_checkpointing_kwargs is None:
             self.gradient_checkpointing_kwargs = {"use_reentrant": False}  # reentrant skips adapters of a frozen base
         self.check()
@@ -551,8 +553,10 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
     def check(self) -> None:
         """ValueError for impossible values or combinations. Called again after a hyper-parameter search sets them."""
         for name, values in (CHOICES | choices()).items():
-            if getattr(self, name) is not None or getattr(SealTrainingArguments, name) is not None:
-                check_value(name, getattr(self, name), values() if callable(values) else values)
+            value = getattr(self, name)
+            if value is not None or getattr(SealTrainingArguments, name, ()) is not None:
+                value = value[0] if isinstance(value, list) and value else value
+                check_value(name, value, values() if callable(values) else values)
         whole = {each.name for each in fields(self) if each.type in (int, "int")}
         for name, least in LEAST.items():
             check_value(name, getattr(self, name), least=least, whole=name in whole)

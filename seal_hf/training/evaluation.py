@@ -254,7 +254,7 @@ def check_decoder(model: PreTrainedModel, space: OutputSpace, args: Any) -> None
         return
     kind: Any = DECISIONS.get(space.name)
     if kind is not None:
-        kind.check_name(decoder, model.config, getattr(args, "target", None))
+        kind.check_arguments(args, model.config)
     elif decoder is not None or args.fold_decision:
         raise ValueError(
             f"`decoder` and `fold_decision` are for spaces in `DECISIONS`, which lacks {space.name!r}. Leave them out."

@@ -289,7 +289,7 @@ def test_wrong_files_of_costs_end_in_one_line(files, tmp_path):
     for row, message in (
         ({"label": "rain", "false_positive": 1, "false_negative": "x"}, "line 2: the costs are 1, x"),
         ({"label": "rain", "false_positive": 1, "false_negative": 1}, "no costs of 'snow, or hail'"),
-        ({"label": "hail", "false_positive": 1, "false_negative": 1}, "costs of 'hail', which have no"),
+        ({"label": "hail", "false_positive": 1, "false_negative": 1}, "costs of 'hail', which are no labels"),
         ({"label": "hail"}, "has no column 'false_positive'"),
     ):
         write(tmp_path / "costs.csv", [row])

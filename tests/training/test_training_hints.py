@@ -259,3 +259,7 @@ def test_a_net_behind_the_linear_baseline_is_told_so():
         "A logistic regression (on the same features) is better on validation rows: 0.6250, and 0.5000"
     )
     assert "--linear true" in said and hint_of_baseline(0.625, 0.625, "on the same features") is None
+    losses = [
+        hint_of_baseline(*both, "on the same features", lower_is_better=True) for both in ((0.1, 0.2), (0.2, 0.1))
+    ]
+    assert losses[0] is None and "0.1000, and 0.2000" in losses[1]

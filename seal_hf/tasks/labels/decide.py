@@ -25,17 +25,18 @@ def fit(options: Namespace, output: Path) -> str:
     """Fit decisions, and write them; what was fitted, in words and a table."""
     from .decisions.guarantees import CONFIDENCE
     from .decisions.label_decisions import LabelDecisions
+    from .decisions.targets import COST, options_of
 
-    target, costs_file = read_target(options.target)
     guarantee = _guarantee(options.guarantee)
     if options.confidence is not None and guarantee is None:
         raise ValueError("`confidence` is for a --guarantee. Leave it out.")
     for name in ("decoder", "hierarchy"):
         if guarantee is not None and getattr(options, name) is not None:
             raise ValueError(f"`{name}` is given, but a --guarantee has its own thresholds. Leave one of the two out.")
+    if options.target[0] != COST:
+        options_of(options.target, ())  # a mistake is found before the rows are read
     scores, gold = _scores_and_gold(options)
-    about: dict[str, Any] = {"target": target}
-    about["costs"] = None if costs_file is None else read_costs(costs_file, scores.labels)
+    about = options_of(options.target, scores.labels)
     if guarantee is not None:
         name, value = guarantee
         confidence = CONFIDENCE if options.confidence is None else options.confidence
@@ -157,22 +158,6 @@ def _tell(notes: Sequence[str]) -> None:
         print(printable(f"seal-hf decide: {note}"), file=sys.stderr)
 
 
-def read_target(words: Sequence[str]) -> tuple[str, str | None]:
-    """The target, and the file of costs.
-
-    Raises:
-        ValueError: an unknown target, or a file that is missing or that nothing reads.
-    """
-    from ...utils.options import check_value
-    from .decisions.targets import COST, TARGETS
-
-    check_value("target", words[0], (*TARGETS, COST))
-    if len(words) != (2 if words[0] == COST else 1):
-        expected = "a file of costs after it: --target cost FILE" if words[0] == COST else "nothing after it"
-        raise ValueError(f"`target` is {' '.join(words)!r}; expected {expected}.")
-    return words[0], words[1] if len(words) == 2 else None
-
-
 def _guarantee(words: Sequence[str] | None) -> tuple[str, float] | None:
     from ...utils.options import check_value
     from .decisions.guarantees import GUARANTEES
@@ -188,37 +173,11 @@ def _guarantee(words: Sequence[str] | None) -> tuple[str, float] | None:
         ) from None
 
 
-def read_costs(file: str, labels: Sequence[str]) -> list[list[float]]:
-    """The costs (2, L) of deciding each label wrongly and of missing it; a line for `*` is that of other labels.
-
-    Raises:
-        ValueError: names the file, and the line or the label.
-    """
-    from ...data.table_sources import open_table
-
-    table, columns = open_table(file), ("label", "false_positive", "false_negative")
-    if missing := [column for column in columns if column not in table.columns]:
-        raise ValueError(f"{file} has no column {missing[0]!r}; expected {', '.join(columns)}.")
-    found: dict[str, list[float]] = {}
-    for number, row in table:
-        try:
-            found[str(row["label"])] = [float(row[column]) for column in columns[1:]]
-        except (TypeError, ValueError):
-            values = ", ".join(str(row[column]) for column in columns[1:])
-            raise ValueError(f"{table.place(number)}: the costs are {values}; expected two numbers.") from None
-    usual = found.pop("*", None)
-    if other := [label for label in found if label not in labels]:
-        raise ValueError(f"{file} has costs of {few([*map(repr, other)], 5)}, which have no probabilities.")
-    if usual is None and (left := [label for label in labels if label not in found]):
-        raise ValueError(f"{file} has no costs of {few([*map(repr, left)], 5)}. Add them, or a line for the label *.")
-    costs = [found.get(label, usual) for label in labels]
-    return [[cost[i] for cost in costs if cost is not None] for i in range(2)]
-
-
 def _fitted(decisions: LabelDecisions, scores: Scores, output: Path) -> list[str]:
     """What was fitted, in words and a table."""
     from ...utils.messages import results_table
     from .decisions.guarantees import GUARANTEES, OF_LABELS
+    from .decisions.targets import LOWER_IS_BETTER, reported
 
     rows, labels = scores.values.shape
     said = [f"{rows:,} rows, {labels:,} labels: {decisions.decoder}, in {output}"]
@@ -231,8 +190,9 @@ def _fitted(decisions: LabelDecisions, scores: Scores, output: Path) -> list[str
             said.append(f"Refused, {len(decisions.refused)} labels that these rows cannot show to reach it: {names}.")
         return said
     if decisions.crossed:
+        figure = LOWER_IS_BETTER.get(decisions.target, decisions.target)
         table: list[Mapping[str, Any]] = [
-            {"decoder": f"{name} *" if name == decisions.decoder else name, decisions.target: value}
+            {"decoder": f"{name} *" if name == decisions.decoder else name, figure: reported(decisions.target, value)}
             for name, value in decisions.crossed.items()
         ]
         said += ["", results_table(table), "", "Cross-fitted: each fifth is decided with numbers of the other four."]

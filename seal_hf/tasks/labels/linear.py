@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from ...core.decisions import folds
@@ -25,8 +26,8 @@ from ...nets.image_features import head_of, reads_images, shared_size, with_feat
 from ...training.evaluation import are_too_many
 from ...utils.modules import in_evaluation, without_wrapper
 from .decisions.fit import fit_labels
-from .decisions.targets import F1_EXAMPLE, F1_MACRO, target_scores
-from .metrics import tune_threshold
+from .decisions.fitting import ValidationRows
+from .decisions.targets import F1_EXAMPLE, F1_MACRO, LOWER_IS_BETTER, names_in, options_of, reported, target_scores
 
 LEVELS = (0.3, 1.0, 3.0, 10.0, 30.0)  # C times the number of features: the searched values
 FOLDS = 3
@@ -93,22 +94,28 @@ def fit_logistic(
 
 
 def cross_validated(
-    features: Tensor, labels: Tensor, row_weights: Tensor | None = None, target: str = F1_EXAMPLE
+    features: Tensor,
+    labels: Tensor,
+    row_weights: Tensor | None = None,
+    target: str = F1_EXAMPLE,
+    costs: ArrayLike | None = None,
 ) -> LogisticRegressions:
     """As [`fit_logistic`], with the C and the class weights that decide other rows best.
 
     Each pair of C and class weights predicts the rows of three folds, at most `MOST_ROWS` rows drawn at random, from
-    fits on the other folds. One threshold is tuned on all these predictions. The pair with the highest figure wins; of
-    equal ones the strongest penalty, without class weights.
+    fits on the other folds. One threshold is tuned on all these predictions, or with costs one for each label. The pair
+    with the highest figure wins; of equal ones the strongest penalty, without class weights.
 
     Args:
-        target: one of `TARGETS`.
+        target, costs: as in `LabelDecisions.fit`.
     """
-    c, balanced = _best(features, labels, row_weights, target)
+    c, balanced = _best(features, labels, row_weights, target, costs)
     return fit_logistic(features, labels, c, balanced, row_weights)
 
 
-def _best(features: Tensor, labels: Tensor, row_weights: Tensor | None, target: str) -> tuple[float, bool]:
+def _best(
+    features: Tensor, labels: Tensor, row_weights: Tensor | None, target: str, costs: ArrayLike | None
+) -> tuple[float, bool]:
     drawn = torch.from_numpy(np.random.default_rng(0).permutation(len(features))[:MOST_ROWS]).to(features.device)
     x = _standardised(features[drawn])[0].float()
     known = labels.to(x.device)[drawn]
@@ -122,10 +129,12 @@ def _best(features: Tensor, labels: Tensor, row_weights: Tensor | None, target: 
                 start = _solved(rows, gold[others], weighed, level / x.shape[1], start)
                 scores = x[held] @ (rows.axes @ start[:-1]) + start[-1]
                 predicted[balanced, level][held] = torch.sigmoid(scores).cpu().numpy()
-    gold_known, best, chosen = known.cpu().numpy(), -1.0, (False, LEVELS[0])
+    gold_known, best, chosen = known.cpu().numpy(), -np.inf, (False, LEVELS[0])
     for pair, probabilities in predicted.items():
-        threshold, _ = tune_threshold(probabilities, gold_known)
-        value = target_scores(target, probabilities >= threshold, gold_known, 1.0).mean()
+        judged = ValidationRows(probabilities, gold_known, target=target, costs=costs)
+        numbers = judged.numbers(() if costs is None else ("thresholds",))
+        decided = judged.probabilities >= np.asarray(numbers["threshold" if costs is None else "thresholds"])
+        value = target_scores(target, decided, judged.labels, 1.0, judged.costs).mean()
         if value > best:
             best, chosen = value, pair
     balanced, level = chosen
@@ -297,9 +306,9 @@ def fit_head(trainer: Any) -> LogisticRegressions:
 
 def _fitted(trainer: Any, features: Tensor) -> LogisticRegressions:
     """Fitted to the labels of the trainer's training rows, on a GPU if the run has one."""
-    rows, target = trainer.train_dataset, getattr(trainer.args, "target", F1_EXAMPLE)
-    device = trainer.args.device if trainer.args.device.type == "cuda" else "cpu"
-    return cross_validated(features.to(device), _labels(trainer, rows), rows.dense.get("sample_weight"), target)
+    rows, device = trainer.train_dataset, trainer.args.device if trainer.args.device.type == "cuda" else "cpu"
+    asked = options_of(getattr(trainer.args, "target", F1_EXAMPLE), names_in(_net_of(trainer).config))
+    return cross_validated(features.to(device), _labels(trainer, rows), rows.dense.get("sample_weight"), **asked)
 
 
 def _labels(trainer: Any, rows: TensorRows) -> Tensor:
@@ -319,7 +328,7 @@ def _net_of(trainer: Any) -> Any:
 
 def figures_of(trainer: Any, baseline: LinearBaseline, gold: Mapping[str, np.ndarray | None]) -> dict[str, float]:
     """The figure by which decoders are chosen, and macro F1, of the baseline's decisions, fitted on validation rows as
-    those of the task-net are: `{split}_{target}_linear_{on}`.
+    those of the task-net are: `{split}_{figure}_linear_{on}`.
 
     Args:
         gold: split -> labels (N, L), or None.
@@ -331,14 +340,15 @@ def figures_of(trainer: Any, baseline: LinearBaseline, gold: Mapping[str, np.nda
         if labels is not None:
             decided = decisions.decide(baseline.probabilities[split])
             for target in (decisions.target, F1_MACRO):
-                value = target_scores(target, decided, labels, 1.0).mean()
-                found[f"{split}_{figure_key(target, baseline.on)}"] = float(value)
+                costs = None if decisions.costs is None else np.asarray(decisions.costs)
+                value = reported(target, float(target_scores(target, decided, labels, 1.0, costs).mean()))
+                found[f"{split}_{figure_key(LOWER_IS_BETTER.get(target, target), baseline.on)}"] = value
     return found
 
 
-def figure_key(target: str, on: str) -> str:
+def figure_key(figure: str, on: str) -> str:
     """The key of a baseline's figure in the result files, without its split."""
-    return f"{target}_linear_{on}"
+    return f"{figure}_linear_{on}"
 
 
 def why_no_baseline(trainer: Any) -> str | None:

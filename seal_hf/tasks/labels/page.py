@@ -87,7 +87,7 @@ def label_figures(
         "decoders": by_decoder,
         "labels": by_label,
     }
-    shown = OF_DECODERS if decisions.hierarchy is None else (*OF_DECODERS, F1_HIERARCHICAL)
+    shown = [*OF_DECODERS, *(key for key in (F1_HIERARCHICAL, COST) if key in by_decoder[chosen])]
     rows = [
         {"decoder": f"{name} *" if name == chosen else name, **{key: found[key] for key in shown}}
         for name, found in by_decoder.items()
@@ -114,7 +114,7 @@ class DecidedCounts:
     def __init__(self, decisions: LabelDecisions, names: Iterable[str | float]):
         self.decisions = decisions
         self.sets: dict[Any, SetCounts] = {name: SetCounts() for name in names}
-        hierarchy = decisions.hierarchy
+        hierarchy, self._rows = decisions.hierarchy, 0
         self._closed = {} if hierarchy is None else {name: HierarchicalCounts(hierarchy) for name in self.sets}
 
     @classmethod
@@ -132,12 +132,18 @@ class DecidedCounts:
         """Count a block: probabilities, gold sets, and where a label is known, (n, L) each."""
         decided = self.decisions.decide_by(p, self.sets)
         SetCounts.add_all(self.sets.values(), decided.values(), gold, known)
+        self._rows += int(known.any(1).sum())
         for name, counts in self._closed.items():
             counts.add(decided[name], gold, known)
 
     def figures(self, name: str | float, empty_score: float = 1.0) -> dict[str, float]:
-        """The figures of a decoder; with a hierarchy, hierarchical figures too."""
-        return {**self.sets[name].figures(empty_score), **self.hierarchical(name)}
+        """The figures of a decoder; with a hierarchy hierarchical ones too, with costs the mean `cost` of a row."""
+        found = {**self.sets[name].figures(empty_score), **self.hierarchical(name)}
+        if self.decisions.costs is not None:
+            hits, decided, gold, _ = self.sets[name].of_labels
+            too_many, missing = np.asarray(self.decisions.costs)
+            found[COST] = float((decided - hits) @ too_many + (gold - hits) @ missing) / self._rows
+        return found
 
     def hierarchical(self, name: str | float) -> dict[str, float]:
         """The hierarchical figures of a decoder; empty without a hierarchy."""

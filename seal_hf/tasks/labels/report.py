@@ -38,7 +38,7 @@ from .decisions.label_decisions import (
     LabelDecisions,
 )
 from .decisions.seen_sets import SeenSets
-from .decisions.targets import F1_EXAMPLE, F1_MACRO, F1_MICRO, JACCARD
+from .decisions.targets import F1_MACRO, F1_MICRO, JACCARD, LOWER_IS_BETTER, target_of
 from .linear import ENCODER, FEATURES, figure_key, figures_of
 from .metrics import MultiLabelByBatch, decided_and_gold, label_report, ranking_metrics, scored_rows, threshold_curve
 from .page import DecidedCounts, Judged, label_facts, row_facts
@@ -124,13 +124,15 @@ DECODER_FIGURES = {
 }
 LINEAR = {ENCODER: "on the same encoder, frozen", FEATURES: "on the same features"}  # what a linear baseline reads
 LINEAR_FIGURES = {
-    figure_key(target, on): f"{name} of a logistic regression {words}"
-    for target, name in {
+    figure_key(figure, on): f"{name} of a logistic regression {words}"
+    for figure, name in {
         "f1_example": "example F1",
         "jaccard": "Jaccard index",
         "exact_match": "exact match",
         "f1_micro": "micro F1",
         "f1_macro": "macro F1",
+        "hamming_loss": "Hamming loss",
+        "cost": "cost of a row",
     }.items()
     for on, words in LINEAR.items()
 }
@@ -145,6 +147,7 @@ FIGURES = {
     "jaccard_decided": "Jaccard index of the decisions",
     "exact_match_decided": "exact match of the decisions",
     "hamming_loss_decided": "Hamming loss of the decisions",
+    "cost_decided": "cost of a row's decisions",
     **LINEAR_FIGURES,
     **{
         f"{key}{end}": f"example F1 {words}{', never empty' if end else ''}"
@@ -381,14 +384,16 @@ def label_ending(trainer: Any, rows: Mapping[str, Any], data: Any, card: Mapping
         return table, {"labels": {**facts, "missed": of_missed}}
 
     read = {"text": "new.csv", "images": "new_images"}.get(getattr(data, "kind", ""), "new.arff")
-    figure = f"{getattr(trainer.args, 'target', F1_EXAMPLE)}_decided"
+    target = target_of(trainer.args)
+    figure = f"{LOWER_IS_BETTER.get(target, target)}_decided"
     score = score_of(metrics, figure, FIGURES[figure], decisions.folded or decisions.decoder)
     hints = [hint_of_collapse(found.predicted["eval"][0], trainer.args)] if found.predicted else []
     if judged is not None:
         hints.append(hint_of_empty_sets(judged.decided, judged.labels, rows_of, trainer.args))
     if baseline is not None:
         key = f"eval_{figure_key(figure.removesuffix('_decided'), baseline.on)}"
-        hints.append(hint_of_baseline(metrics[f"eval_{figure}"], metrics[key], LINEAR[baseline.on]))
+        scores = metrics[f"eval_{figure}"], metrics[key]
+        hints.append(hint_of_baseline(*scores, LINEAR[baseline.on], lower_is_better=target in LOWER_IS_BETTER))
     return Ending(
         metrics,
         FIGURES,
@@ -507,7 +512,7 @@ def hint_of_missed_labels(missed: Mapping[str, int], num_labels: int, split: str
     if not missed:
         return None
     flags, decoder = [], getattr(args, "decoder", None)
-    if getattr(args, "target", F1_MACRO) != F1_MACRO or decoder is not None:
+    if target_of(args, F1_MACRO) != F1_MACRO or decoder is not None:
         named = "--decoder thresholds " if decoder is not None else ""
         flags.append(f"{named}--target f1_macro, which cuts each label at a threshold of its own")
     weighs = "pos_weight" in getattr(TASK_LOSSES.get(getattr(args, "task_loss", "")), "also_reads", ())
@@ -529,7 +534,7 @@ def hint_of_empty_sets(decided: np.ndarray, labels: np.ndarray, rows: str, args:
     held = np.asarray(gold.any(1))
     if not held.any() or 2 * held.sum() > len(held):
         return None
-    flag = "" if getattr(args, "target", F1_MICRO) == F1_MICRO else " --target f1_micro decides for rows with labels."
+    flag = "" if target_of(args, F1_MICRO) == F1_MICRO else " --target f1_micro decides for rows with labels."
     said = f"{len(held) - held.sum():,} of {len(held):,} {rows} have no label, and count 1 where none is decided"
     if not sets.any():
         return f"The saved decisions give no label to any row: {said}, so example F1 says nothing.{flag}"
@@ -538,13 +543,13 @@ def hint_of_empty_sets(decided: np.ndarray, labels: np.ndarray, rows: str, args:
     return f"{said}; on the {held.sum():,} others example F1 is {score:.4f}.{flag}"
 
 
-def hint_of_baseline(score: float, baseline: float, reads: str) -> str | None:
-    """The hint for a net whose `score` on validation rows is below that of a linear `baseline`; None for others.
+def hint_of_baseline(score: float, baseline: float, reads: str, lower_is_better: bool = False) -> str | None:
+    """The hint for a net whose `score` on validation rows is worse than that of a linear `baseline`; None for others.
 
     Args:
         reads: what the baseline reads, such as `on the same features`.
     """
-    if score >= baseline:
+    if score == baseline or (score > baseline) != lower_is_better:
         return None
     return (
         f"A logistic regression ({reads}) is better on validation rows: {baseline:.4f}, and {score:.4f} by the net. "

@@ -40,7 +40,7 @@ class MaskDecisions(Decisions):
         return cls(**checked(saved, "decoder", "folded", "threshold"))
 
     @classmethod
-    def check_name(cls, decoder: str | None, config: Any = None, target: str | None = None) -> None:
+    def check_name(cls, decoder: str | None) -> None:
         cls(threshold=0.5).named(decoder)
 
     def cut(self, decoder: str | float | None = None) -> float:

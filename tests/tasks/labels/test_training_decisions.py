@@ -9,7 +9,7 @@ import tiny_run
 import tiny_tags
 import torch
 from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_texts, tiny_tokenizer
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, PretrainedConfig
 
 from seal_hf import (
     MaskRows,
@@ -18,11 +18,13 @@ from seal_hf import (
     SealForTokenClassification,
     SealTrainer,
     TensorRows,
+    load_multilabel,
     tokenize,
 )
 from seal_hf.core.tag_schemes import is_well_formed
 from seal_hf.decisions import LabelDecisions
 from seal_hf.metrics import mask_iou
+from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.labels.decisions.fit import every_row_has_a_label
 from seal_hf.tasks.labels.metrics import example_f1
 from seal_hf.tasks.masks.metrics import mask_probabilities
@@ -265,6 +267,43 @@ def test_figures_of_the_decisions_are_theirs(tmp_path):
     p = 1 / (1 + np.exp(-output.predictions.astype(np.float64)))
     by_hand = np.mean([f1(row, gold) for row, gold in zip(decisions.decide(p), output.label_ids > 0, strict=True)])
     assert example_f1(decisions.decide(p), output.label_ids).mean() == pytest.approx(by_hand)
+
+
+@pytest.mark.parametrize("target", ["hamming", "cost"])
+def test_a_run_decides_for_a_loss_and_reports_it(target, tmp_path, capsys):
+    """`--target hamming` and `--target cost FILE`. Oracle: the errors in the file of predictions, weighed by hand."""
+    costs = tmp_path / "costs.csv"
+    costs.write_text("label,false_positive,false_negative\n*,1,4\ndigit 7,2,1\n")
+    words = [target] if target == "hamming" else [target, str(costs)]
+    flags = f"--loss ce --num_train_epochs 1 --use_cpu true --report_to none --output_dir {tmp_path / 'run'} --target"
+    mlc.main([*flags.split(), *words])
+    names = load_multilabel("digits").label_names
+    found = LabelDecisions.from_config(PretrainedConfig.from_pretrained(tmp_path / "run"))
+    assert found.target == target
+    lines = [json.loads(line) for line in (tmp_path / "run" / "_predictions.jsonl").read_text().splitlines()]
+    ours, gold = (np.array([[name in line[key] for name in names] for line in lines]) for key in ("labels", "gold"))
+    weights = np.tile([[1.0], [4.0]], len(names))
+    weights[:, names.index("digit 7")] = 2, 1
+    cost = (ours & ~gold) @ weights[0] + (gold & ~ours) @ weights[1]
+    by_hand = {"hamming": (ours != gold).mean(), "cost": cost.mean()}
+    if target == "cost":
+        np.testing.assert_array_equal(found.costs, weights)
+    results = json.loads((tmp_path / "run" / "test_results.json").read_text())
+    figure = {"hamming": "hamming_loss"}.get(target, target)
+    assert results[f"test_{figure}_decided"] == pytest.approx(by_hand[target])
+    assert f"of the decisions: {by_hand[target]:.4f} on test" in capsys.readouterr().out.replace("a row's ", "the ")
+
+
+def test_a_file_of_costs_is_read_before_training(tmp_path):
+    (tmp_path / "costs.csv").write_text("label,false_positive,false_negative\nb,2,1\n")
+    for target, message in (
+        (["cost", str(tmp_path / "costs.csv")], "has no costs of 'a', 'c'"),
+        ("cost", "a file of costs after it"),
+        ("jaccard x.csv", "nothing after it"),
+        ("f2", "`target` is 'f2'; it must be one of f1_example, .* hamming, cost"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tiny_run.make(tmp_path, loss="ce", target=target)
 
 
 def f1(decided, gold):

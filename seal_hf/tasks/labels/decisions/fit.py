@@ -19,7 +19,7 @@ from ....training.evaluation import are_too_many, give_by_batch, predicted
 from ..metrics import ThresholdScores
 from .label_decisions import NEVER_EMPTY, LabelDecisions
 from .seen_sets import SeenSets
-from .targets import F1_EXAMPLE
+from .targets import F1_EXAMPLE, names_in, options_of
 
 logger = logging.get_logger(__name__)
 
@@ -39,10 +39,10 @@ def fit_labels(
     """Fit decisions of label sets on predictions (N, L) of validation rows."""
     never_empty = every_row_has_a_label(trainer.train_dataset)
     among: Collection[str] | None = FOLDABLE if getattr(trainer.args, "fold_decision", False) else None
-    hierarchy = hierarchy_of(trainer.accelerator.unwrap_model(trainer.model).config)
-    options: dict[str, Any] = {"never_empty": never_empty, "among": among, "hierarchy": hierarchy}
+    config = trainer.accelerator.unwrap_model(trainer.model).config
+    options: dict[str, Any] = {"never_empty": never_empty, "among": among, "hierarchy": hierarchy_of(config)}
     options |= {"seen": seen_sets(trainer.train_dataset, probabilities.shape[1])}
-    options |= {"target": getattr(trainer.args, "target", F1_EXAMPLE)}
+    options |= options_of(getattr(trainer.args, "target", F1_EXAMPLE), names_in(config))
     return LabelDecisions.fit(probabilities, labels, decoder=decoder, **options)
 
 
@@ -56,7 +56,7 @@ def fit_threshold(trainer: Any, dataset: Any, decoder: str | None = None) -> Lab
     """Fit label sets whose probabilities are too many to keep: choose between 0.5 and one threshold."""
     logger.warning(
         f"The probabilities of {len(dataset):,} rows and {trainer.model.config.num_labels:,} labels are too many to "
-        f"keep: the decoder is chosen between {FIXED!r} and {THRESHOLD!r}. Name another one to fit it."
+        f"keep: the decoder is chosen by example F1 between {FIXED!r} and {THRESHOLD!r}. Name another one to fit it."
     )
     scores = ThresholdScores()
     give_by_batch(trainer, dataset, scores)

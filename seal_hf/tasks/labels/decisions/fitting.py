@@ -27,7 +27,7 @@ from ..metrics import (
 )
 from .decoders import clipped_logit, rescaled
 from .seen_sets import SeenSets
-from .targets import COST, EXACT_MATCH, F1_EXAMPLE, F1_MACRO, F1_MICRO, HAMMING, TARGETS
+from .targets import COST, EXACT_MATCH, F1_EXAMPLE, F1_MACRO, F1_MICRO, HAMMING, NAMES
 
 OF_ENTRIES = (F1_MICRO, HAMMING, EXACT_MATCH)  # targets for which the one threshold is tuned over all entries
 MAX_PASSES = 20  # over all labels; a few suffice
@@ -62,7 +62,7 @@ class ValidationRows:
         target: str = F1_EXAMPLE,
         costs: ArrayLike | None = None,
     ):
-        check_value("target", target, (*TARGETS, COST))
+        check_value("target", target, NAMES)
         self.costs = _checked_costs(target, costs, np.shape(labels))
         if np.size(labels) and not (np.asarray(labels) >= 0).any():
             raise ValueError(f"all labels of these {len(labels)} rows are unknown: decisions cannot be fitted on them.")

@@ -31,7 +31,18 @@ from .guarantees import (
 )
 from .review import expected_losses
 from .seen_sets import SeenSets
-from .targets import COST, EXACT_MATCH, F1_EXAMPLE, F1_MACRO, HAMMING, JACCARD, target_scores
+from .targets import (
+    COST,
+    EXACT_MATCH,
+    F1_EXAMPLE,
+    F1_MACRO,
+    HAMMING,
+    JACCARD,
+    names_in,
+    options_of,
+    target_of,
+    target_scores,
+)
 
 CLOSED, CALIBRATED_CLOSED = "closed_f1", "calibrated_closed_f1"  # for labels with a hierarchy
 SEEN, SEEN_F1 = "seen", "seen_f1"  # from the label sets of the training rows
@@ -177,6 +188,11 @@ class LabelDecisions(Decisions):
         numbers: dict[str, Any] = {"threshold": 0.5, "thresholds": (), "calibration": (1.0, 0.0), "never_empty": True}
         numbers |= {"seen": SeenSets.of_rows([np.array([0])] * 2, 1), "target": target or F1_EXAMPLE}
         cls(**numbers, hierarchy=hierarchy_of(config)).named(decoder)
+
+    @classmethod
+    def check_arguments(cls, args: Any, config: Any) -> None:
+        options_of(getattr(args, "target", F1_EXAMPLE), names_in(config))
+        cls.check_name(args.decoder, config, target_of(args))
 
     def named(self, decoder: str | None = None) -> str:
         """As [`Decisions.named`]; drops the ending [`NEVER_EMPTY`] from a decoder that never decides an empty set."""

@@ -1,12 +1,16 @@
-"""The figures of label sets by which a decoder is chosen. Each gives the rows (N,) scores whose mean is the figure."""
+"""The figures of label sets by which a decoder is chosen, and how `--target` names one. Each gives the rows (N,) scores
+whose mean is the figure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ....core.decisions import ratio_scores
+from ....utils.messages import few
+from ....utils.options import check_value
 from ..metrics import decided_and_gold, example_f1
 
 
@@ -51,7 +55,68 @@ TARGETS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray, float], np.ndar
     F1_MACRO: _macro_f1,
     HAMMING: _hamming,
 }
-OF_RUNS = tuple(name for name in TARGETS if name != HAMMING)  # a run reports the Hamming loss, where less is better
+NAMES = (*TARGETS, COST)
+LOWER_IS_BETTER = {HAMMING: "hamming_loss", COST: "cost"}  # target -> the figure that is reported for it
+
+
+def reported(target: str, score: float) -> float:
+    """The figure that is reported for a mean score: the Hamming loss, or the mean cost of a row, for these targets."""
+    return {HAMMING: 1 - score, COST: -score}.get(target, score)
+
+
+def target_of(args: Any, usual: str = F1_EXAMPLE) -> str:
+    """The target of a run's arguments; `usual` if they have none."""
+    return _words(getattr(args, "target", usual))[0]
+
+
+def options_of(target: str | Sequence[str], labels: Sequence[str]) -> dict[str, Any]:
+    """The options `target` and `costs` of `LabelDecisions.fit`, from the words of `--target`.
+
+    Raises:
+        ValueError: an unknown target; a file of costs that is missing or superfluous, or see [`read_costs`].
+    """
+    name, *files = _words(target)
+    check_value("target", name, NAMES)
+    if len(files) != (name == COST):
+        expected = "a file of costs after it: --target cost FILE" if name == COST else "nothing after it"
+        raise ValueError(f"`target` is {' '.join((name, *files))!r}; expected {expected}.")
+    return {"target": name, "costs": read_costs(files[0], labels) if files else None}
+
+
+def names_in(config: Any) -> list[str]:
+    """The names of a task-net's labels."""
+    return [config.id2label[i] for i in range(config.num_labels)]
+
+
+def _words(target: str | Sequence[str]) -> list[str]:
+    return target.split(maxsplit=1) if isinstance(target, str) else [*target]
+
+
+def read_costs(file: str, labels: Sequence[str]) -> list[list[float]]:
+    """The costs (2, L) of deciding each label wrongly and of missing it; a line for `*` is that of other labels.
+
+    Raises:
+        ValueError: names the file, and the line or the label.
+    """
+    from ....data.table_sources import open_table
+
+    table, columns = open_table(file), ("label", "false_positive", "false_negative")
+    if missing := [column for column in columns if column not in table.columns]:
+        raise ValueError(f"{file} has no column {missing[0]!r}; expected {', '.join(columns)}.")
+    found: dict[str, list[float]] = {}
+    for number, row in table:
+        try:
+            found[str(row["label"])] = [float(row[column]) for column in columns[1:]]
+        except (TypeError, ValueError):
+            values = ", ".join(str(row[column]) for column in columns[1:])
+            raise ValueError(f"{table.place(number)}: the costs are {values}; expected two numbers.") from None
+    usual = found.pop("*", None)
+    if other := [label for label in found if label not in labels]:
+        raise ValueError(f"{file} has costs of {few([*map(repr, other)], 5)}, which are no labels here.")
+    if usual is None and (left := [label for label in labels if label not in found]):
+        raise ValueError(f"{file} has no costs of {few([*map(repr, left)], 5)}. Add them, or a line for the label *.")
+    costs = [found.get(label, usual) for label in labels]
+    return [[cost[i] for cost in costs if cost is not None] for i in range(2)]
 
 
 def target_scores(
