@@ -19,7 +19,7 @@ import numpy as np
 
 from seal_hf import load_masks
 from seal_hf.core.masks import IGNORE, palette
-from seal_hf.data.mask_reader import SegmentationSplit
+from seal_hf.data.masks import SegmentationSplit
 from seal_hf.metrics import class_mask_metrics, mask_metrics
 
 FILE = "_predictions_test.npz"

@@ -18,10 +18,8 @@ from .data import (
     tags_to_tree,
 )
 from .data.tensors.collators import TensorRows, collate_rows, tokenize
-from .data.tensors.crops import MaskRows, crop_averaged, pixel_scaling, resize_to
-from .data.tensors.images import FlipAndCrop, ImageRows
-from .data.tensors.vocabulary import Vocabulary
-from .data.tensors.word_vectors import WordVectors, load_word_vectors
+from .data.tensors.images import FlipAndCrop, ImageRows, MaskRows, crop_averaged, pixel_scaling, resize_to
+from .data.tensors.vocabulary import Vocabulary, WordVectors, load_word_vectors
 from .data.tensors.words import WordRows, encode_words, tokenize_words
 from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
 from .extensions.hypergradient import Hypergradient, select_parameters

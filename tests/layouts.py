@@ -89,7 +89,7 @@ LABELS = [
             table("text,labels", lambda names, mark=mark: f'"{joined(mark)(names)}"'),
             note=SPLIT,
         )
-        for mark in ("#", ":", "/", " + ", "\t", "_", " ")
+        for mark in ("#", ":", "/", " + ", "\t", "_", " ", " and ")
     ],
     *[
         Layout(f"Wide and Arabic marks, here {mark}", "labels", "a.csv", table("text,labels", joined(mark)))
@@ -117,6 +117,20 @@ LABELS = [
         )
         for yes, no in (("yes", "no"), ("Y", "N"), ("x", ""), ("✓", ""))
     ],
+    Layout(
+        "Names of columns with capitals", "labels", "a.csv", table("Text,Labels", joined("|")), note="column 'Labels'"
+    ),
+    Layout(
+        "Ids and dates beside columns of 0 and 1",
+        "labels",
+        "a.csv",
+        f"code,day,body,{','.join(NAMES)}\n"
+        + "".join(
+            f'AB-{i},2024-05-0{1 + i % 9},"{text}",{columns("1", "0")(names)}\n'
+            for i, (text, names) in enumerate(rows())
+        ),
+        note="left out: code (ids), day (dates)",
+    ),
     Layout(
         "The same with True and False", "labels", "a.csv", table(f"text,{','.join(NAMES)}", columns("True", "False"))
     ),
@@ -488,6 +502,13 @@ TAGS = [
             {"text": text, "entities": [{"start": a, "end": b, "label": kind} for a, b, kind in spans]}
             for text, spans in OFFSETS
         ),
+        note="spans by characters: column 'entities'",
+    ),
+    Layout(
+        "spaCy's pairs of a text and its spans",
+        "tags",
+        "a.json",
+        array([text, {"entities": spans}] for text, spans in OFFSETS),
         note="spans by characters: column 'entities'",
     ),
     Layout(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from transformers import TrainingArguments
 
-from seal_hf.data import digit_masks
+from seal_hf.data import embedded
 
 HUB_MODEL = re.compile(r'^ENCODER = ".*"$', re.MULTILINE)
 
@@ -25,7 +25,7 @@ def short(arguments, whole=TrainingArguments.__post_init__):
 def main(file, encoder=None):
     warnings.simplefilter("ignore")  # as for a reader who runs it
     TrainingArguments.__post_init__ = short
-    digit_masks.SIZES = {"train": 16, "validation": 8, "test": 8}
+    embedded.MASK_SIZES = {"train": 16, "validation": 8, "test": 8}
     names = {"__name__": "__main__"}
     for number, cell in enumerate(json.loads(Path(file).read_text(encoding="utf-8"))["cells"]):
         code = "".join(cell["source"])

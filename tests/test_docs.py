@@ -28,7 +28,7 @@ from seal_hf import ENERGIES, ENERGY_LOSSES, TASK_LOSSES, EnergyTrainingArgument
 from seal_hf.__main__ import COMMANDS, kind_compared, modules_of_flags
 from seal_hf.__main__ import main as command
 from seal_hf.cli.known_flags import mistyped_flag
-from seal_hf.data import digit_masks
+from seal_hf.data import embedded
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("[!_]*/*.md"))
@@ -81,7 +81,7 @@ def two_steps(monkeypatch):
         whole(self)
 
     monkeypatch.setattr(TrainingArguments, "__post_init__", short)
-    monkeypatch.setattr(digit_masks, "SIZES", {"train": 16, "validation": 8, "test": 8})
+    monkeypatch.setattr(embedded, "MASK_SIZES", {"train": 16, "validation": 8, "test": 8})
     registries = (ENERGIES, ENERGY_LOSSES, TASK_LOSSES)
     before = [set(registry) for registry in registries]
     yield

@@ -10,7 +10,7 @@ from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, TrainingArguments
 
 import seal_hf
-from seal_hf.data import digit_masks
+from seal_hf.data import embedded
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SCRIPTS = [
@@ -50,7 +50,7 @@ def test_an_example_runs_on_public_names_and_is_short(script, tmp_path, monkeypa
         whole(self)
 
     monkeypatch.setattr(TrainingArguments, "__post_init__", short)
-    monkeypatch.setattr(digit_masks, "SIZES", {"train": 16, "validation": 8, "test": 8})
+    monkeypatch.setattr(embedded, "MASK_SIZES", {"train": 16, "validation": 8, "test": 8})
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [f"{script}.py", *words(script, tmp_path)])
     runpy.run_path(str(EXAMPLES / f"{script}.py"), run_name="__main__")

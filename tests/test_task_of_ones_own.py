@@ -14,7 +14,7 @@ from seal_hf.cli.output_kind import Evaluation, OutputKind
 from seal_hf.cli.train.closing import close_run, reported
 from seal_hf.core.energy import Energy
 from seal_hf.core.task import TASKS, Task
-from seal_hf.data.arff_rows import FeatureTable
+from seal_hf.data.label_rows import FeatureTable
 from seal_hf.data.table_sources import open_table
 from seal_hf.reports.card_kinds import CardKind
 from seal_hf.reports.common import Ending

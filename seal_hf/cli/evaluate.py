@@ -15,7 +15,7 @@ from .predict import check_format, check_new
 from .programs import Processes
 
 if TYPE_CHECKING:
-    from ..data.chunks import Reader
+    from ..data.row_tables import Reader
     from .output_kind import OutputKind
 
 DESCRIPTION = "Measure the decisions of a saved task-net on all rows of a labelled input. Nothing is tuned on them."

@@ -16,7 +16,7 @@ from .predict import check_new
 
 if TYPE_CHECKING:
     from ..core.task import Task
-    from ..data.chunks import Reader
+    from ..data.row_tables import Reader
     from .output_kind import OutputKind
 
 DESCRIPTION = (

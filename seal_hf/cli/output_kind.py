@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from transformers.utils import logging
 
-from ..data.chunks import Chunk, Reader
+from ..data.row_tables import Chunk, Reader
 from ..data.writers import Rows, Writer, table_writer
 from ..saving.kinds import has_loss_net, saved_config
 from ..utils.files import locked, whole_file

@@ -20,7 +20,7 @@ from .flags import Flags, add_common, add_predict, open_kind
 from .programs import Processes, check_one_process, is_first_process
 
 if TYPE_CHECKING:
-    from ..data.chunks import Reader
+    from ..data.row_tables import Reader
     from .output_kind import OutputKind
 
 CELLS = (".csv", ".tsv")  # what a spreadsheet opens

@@ -23,7 +23,7 @@ from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 from transformers.utils import logging as hf_logging
 
-from ..data.contents import fingerprint
+from ..data.hygiene import fingerprint
 from ..energy_losses import CROSS_ENTROPY
 from ..loss_net.energy_weight import EnergyWeight
 from ..reports.common import results_table

@@ -29,6 +29,7 @@ REWARD_CODES = "reward_codes"  # the column with what the reward must know
 
 
 SAMPLE_WEIGHT = "sample_weight"  # the column with each row's weight in the task loss
+SOFT_LABELS = "soft_labels"  # the column with probabilities of labels, which the task loss reads in place of the labels
 
 
 class LossTraits(Protocol):
@@ -127,6 +128,7 @@ class OutputSpace(ABC):
             values. `see` avoids that.
         loss: The task-net's own loss, if it is an object: [`TaskLoss`], [`TagTaskLoss`] or a user's own.
         sample_weight: (B,), the weights of one batch's rows in the task loss, see `of`.
+        soft_labels: (B, L), probabilities of one batch's labels, which the task loss reads in their place, see `of`.
     """
 
     name: str
@@ -145,6 +147,7 @@ class OutputSpace(ABC):
     loss: Any = None
     unknown_labels: bool | None = None
     sample_weight: Tensor | None = None
+    soft_labels: Tensor | None = None
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -212,10 +215,10 @@ class OutputSpace(ABC):
 
     def of(self, batch: dict[str, Tensor]) -> OutputSpace:
         """The space with what it needs from this batch besides the labels; itself if it needs nothing."""
-        if SAMPLE_WEIGHT not in batch:
+        if SAMPLE_WEIGHT not in batch and SOFT_LABELS not in batch:
             return self
         space = copy(self)
-        space.sample_weight = batch[SAMPLE_WEIGHT]
+        space.sample_weight, space.soft_labels = batch.get(SAMPLE_WEIGHT), batch.get(SOFT_LABELS)
         return space
 
     def holding(self, logits: Tensor, labels: Tensor, noise: Callable[[], torch.Generator]) -> OutputSpace:

@@ -31,7 +31,7 @@ class DataArguments:
         default=None,
         metadata={"help": "Columns of 0 and 1 or yes and no, one per label: a,b,c or all_but text,id; default: found."},
     )
-    label_format: str = field(default="auto", metadata={"help": "auto, ids, names or multi_hot."})
+    label_format: str = field(default="auto", metadata={"help": "auto, ids, names, multi_hot or probabilities."})
     label_separator: str | None = field(
         default=None, metadata={"help": "The mark between labels of a cell, or none; default: found."}
     )

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..utils.messages import did_you_mean, few
-from .column_labels import ALL_BUT, asked_columns, is_all_but
 from .column_values import (
     UNKNOWN,
     are_numbers,
@@ -23,13 +22,14 @@ from .column_values import (
 from .common import IMAGE, DataError
 from .hygiene import looks_like_data
 from .image_files import IMAGE_SUFFIXES
-from .label_cells import valid_text
+from .label_cells import PROBABILITIES, valid_text
 
 Rows = dict[str, Any]  # lists of N values by column; features are an array (N, F)
 TEXTS, LABELS = ("text", "sentence"), ("labels", "label")  # usual names of these columns
 SETS = ("cats", "accept")  # of spaCy and Prodigy: names of columns of label sets, if they hold mappings or lists
 FEATURES = "features"
 IDENTIFIERS = ("id", "idx", "")  # columns that are neither
+ALL_BUT = "all_but"
 INDEXES = ("", "Unnamed: 0", "__index_level_0__")  # pandas' names for the index of a frame
 
 
@@ -92,7 +92,7 @@ def inputs_of(
     """
     if image is not None:
         return Inputs("images", [image])
-    if asked.text_column is not None or any(name in rows for name in TEXTS):
+    if asked.text_column is not None or usual_column(TEXTS, rows) is not None:
         return Inputs("text", [])
     if lists:
         return Inputs("features", [FEATURES])
@@ -108,10 +108,18 @@ def inputs_of(
     return Inputs("features", numbers) if numbers else Inputs("text", [])
 
 
+def usual_column(names: Sequence[str], columns: Collection[str]) -> str | None:
+    """The first column with one of these names, also in upper case; None without one."""
+    lower = {column.strip().lower(): column for column in columns}
+    return next(
+        (name for name in names if name in columns), next((lower[name] for name in names if name in lower), None)
+    )
+
+
 def usual_labels(rows: Mapping[str, Sequence[Any]]) -> str | None:
     """The column of label sets with a usual name; None without one."""
     sets = (name for name in SETS if name in rows and any(isinstance(value, (list, dict)) for value in rows[name][:1]))
-    return next((name for name in LABELS if name in rows), next(sets, None))
+    return usual_column(LABELS, rows) or next(sets, None)
 
 
 def _labels_asked(asked: Columns, rows: Mapping[str, Any], classes: Collection[str]) -> tuple[str | None, list[str]]:
@@ -156,7 +164,7 @@ def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str, in
     if labels is None:
         return _found_zero_one(asked, rows, source, inputs)
     need_column(labels, rows, "label_column", source)
-    if labels not in (*classes, *LABELS) and is_yes_no(_hashable(rows[labels])):
+    if labels not in classes and labels.lower() not in LABELS and is_yes_no(_hashable(rows[labels])):
         shown = few(sorted({str(value) for value in rows[labels] if value not in UNKNOWN}))
         raise DataError(
             f"{source}: the column {labels!r} holds {shown} alone, which says whether a row has one label. Name the "
@@ -173,7 +181,7 @@ def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str, in
 
 def _each_label(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> Chosen:
     for name, value in (("label_column", asked.label_column), ("label_format", asked.label_format)):
-        if value not in (None, "auto"):
+        if value not in (None, "auto", PROBABILITIES):
             raise DataError(f"`{name}` is for one column with all labels, but `label_columns` is set. Leave one out.")
     assert asked.label_columns is not None
     words = _words(asked.label_columns)
@@ -206,6 +214,8 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> 
     labels = [name for name in binary if name in others]
     if inputs.kind == "features":  # beside them, other columns are left out
         others = [name for name in others if name in labels or is_zero_one(rows[name])]
+    else:
+        others = [name for name in others if name in labels or not _names_rows(name, rows[name])]
     if text and set(text) <= set(rows) and len(others) > 1 and others == labels:
         words = ", or yes and no" * any(is_yes_no(rows[name]) for name in others)
         what = f"no column 'labels', but the others hold only 0 and 1{words}: {_labels_of(others)}"
@@ -225,6 +235,11 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> 
         f"{source} has no column 'labels' or 'label'; its columns are {', '.join(rows)}.{did_you_mean('labels', rows)} "
         f"Name the right one with --label_column.{hint}"
     )
+
+
+def _names_rows(name: str, values: Sequence[Any]) -> bool:
+    """True for a column of ids, dates, addresses or the like, which are neither texts nor labels."""
+    return kind_of_strings(values) in ("ids", "dates", "web addresses", "names of files") or is_index(name, values)
 
 
 def _inputs_in_words(inputs: Inputs, columns: Sequence[str]) -> str:
@@ -289,7 +304,7 @@ def find_text_column(rows: Mapping[str, Sequence[Any]], labels: Collection[str],
     Raises:
         DataError: no such column, or several.
     """
-    usual = next((name for name in TEXTS if name in rows and name not in labels), None)
+    usual = usual_column(TEXTS, [name for name in rows if name not in labels])
     if usual is not None:
         return usual
     strings = {
@@ -349,3 +364,38 @@ def text_cell(value: Any, place: str) -> str:
 
 def _labels_of(names: Sequence[str]) -> str:
     return f"{len(names)} labels, a column each: {few(names)}"
+
+
+def is_all_but(words: Sequence[str]) -> bool:
+    """True if `label_columns` names the columns without labels."""
+    return bool(words) and words[0].split(" ")[0] == ALL_BUT
+
+
+def asked_columns(words: Sequence[str], known: Sequence[str], never: Collection[str | None], source: str) -> list[str]:
+    """The columns that `label_columns` asks for.
+
+    Args:
+        words: names of columns, or several separated by commas; after `all_but`, those without labels.
+        known: the existing columns.
+        never: columns that are never labels, for `all_but`.
+
+    Raises:
+        DataError: a column is missing or named twice, or none is left.
+    """
+    but = is_all_but(words)
+    if but:
+        words = [words[0].removeprefix(ALL_BUT).strip(), *words[1:]]
+    parts = [[word] if word in known else word.split(",") for word in words]
+    names = [name if name in known else name.strip() for part in parts for name in part if name.strip()]
+    for name in names:
+        if name not in known:
+            raise DataError(
+                f"{source} has no column {name!r}; its columns are {', '.join(known)}.{did_you_mean(name, known)} "
+                f"Name the right ones with --label_columns a,b,c or --label_columns {ALL_BUT} text,id."
+            )
+    if len(set(names)) < len(names):
+        raise DataError(f"`label_columns` names {max(names, key=names.count)!r} twice. Name each column once.")
+    chosen = [name for name in known if name not in names and name not in never] if but else names
+    if not chosen:
+        raise DataError(f"{source}: `label_columns` leaves no column. Name those that hold 0 and 1, one per label.")
+    return chosen

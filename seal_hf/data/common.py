@@ -92,7 +92,8 @@ class MultiLabelData:
         kind: `features` (column `features`, float32 of a fixed length), `text` (column `text`) or `images` (column
             `image`, a `datasets.Image`).
         train, validation, test: data sets; column `labels` is a multi-hot float32 vector over `label_names`, -1 for an
-            unknown label. `train` may have a column `sample_weight`. `test` may be None.
+            unknown label. `train` may have the columns `sample_weight`, and `soft_labels` of probabilities. `test` may
+            be None.
         label_names: names of the L labels.
         feature_names: names of the features; empty for texts and images.
         notes: what the loader did to the data, with counts.
@@ -208,9 +209,10 @@ def make_dataset(
     inputs: np.ndarray | Dataset | Sequence[str] | Sequence[tuple[str, str]],
     labels: np.ndarray,
     weights: np.ndarray | None = None,
+    soft: np.ndarray | None = None,
 ) -> Dataset:
     """A split from features (N, F), N texts, N pairs of texts or a column of N images; labels (N, L); weights (N,) of
-    rows."""
+    rows; probabilities of labels (N, L)."""
     columns: dict[str, pa.Array]
     if isinstance(inputs, np.ndarray):
         columns = {"features": fixed_size_column(inputs)}
@@ -223,6 +225,8 @@ def make_dataset(
         columns = {"text": pa.array(inputs, type=pa.string())}
     if weights is not None:
         columns["sample_weight"] = pa.array(weights, type=pa.float32())
+    if soft is not None:
+        columns["soft_labels"] = fixed_size_column(soft)
     table = Dataset(pa.table({**columns, "labels": fixed_size_column(labels)}))
     if not isinstance(inputs, Dataset):
         return table
@@ -298,6 +302,7 @@ def feature_data(
     notes: list[str],
     max_train_rows: int | None = None,
     weights: np.ndarray | None = None,
+    soft: np.ndarray | None = None,
 ) -> MultiLabelData:
     """Checked feature data with its normalisation. `splits` holds features (N, F) and labels (N, L); the other
     arguments are those of [`label_data`] and [`fit_scaling`]."""
@@ -306,7 +311,7 @@ def feature_data(
     for split, (x, _) in splits.items():
         check_finite(x, feature_names, f"{source}, {split} split")
     inputs, labels = {split: x for split, (x, _) in splits.items()}, {split: y for split, (_, y) in splits.items()}
-    data = label_data(name, source, inputs, labels, origins, label_names, notes, max_train_rows, weights)
+    data = label_data(name, source, inputs, labels, origins, label_names, notes, max_train_rows, weights, soft)
     data.feature_names = list(feature_names)
     data.scaling = fit_scaling(inputs["train"][:max_train_rows], normalize)
     return data
@@ -322,6 +327,7 @@ def label_data(
     notes: Sequence[str],
     max_train_rows: int | None = None,
     weights: np.ndarray | None = None,
+    soft: np.ndarray | None = None,
 ) -> MultiLabelData:
     """The data set that all loaders return, from the rows that they read.
 
@@ -333,6 +339,7 @@ def label_data(
         origins: the places of the N rows, by split.
         max_train_rows: number of first training rows to keep; None keeps all.
         weights: weights of the kept training rows, or None.
+        soft: probabilities of the labels of all training rows, or None.
 
     Raises:
         DataError: the train or validation split is empty, or labels are 1 or unknown alone.
@@ -347,8 +354,10 @@ def label_data(
     kept = {split: slice(max_train_rows if split == "train" else None) for split in labels if len(labels[split])}
     labels = {split: labels[split][rows] for split, rows in kept.items()}
     inputs = {split: _first_rows(inputs[split], len(y)) for split, y in labels.items()}
+    soft = None if soft is None else soft[:max_train_rows]
     tables = {
-        split: make_dataset(inputs[split], labels[split], weights if split == "train" else None) for split in kept
+        split: make_dataset(inputs[split], y, *((weights, soft) if split == "train" else ()))
+        for split, y in labels.items()
     }
     return MultiLabelData(
         name,

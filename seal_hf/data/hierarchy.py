@@ -42,6 +42,8 @@ def with_hierarchy(data: MultiLabelData, source: str | os.PathLike[str] | Pairs)
     name = str(source) if isinstance(source, (str, os.PathLike)) else "`hierarchy`"
     if data.hierarchy is not None:
         raise DataError(f"`hierarchy` is {name}, but {data.name} has its own hierarchy. Leave it out.")
+    if "soft_labels" in data.train.column_names:
+        raise DataError("`hierarchy` is set, but labels are probabilities, which it cannot close. Leave one out.")
     parents = _parents(name, _of_file(Path(source)) if isinstance(source, (str, os.PathLike)) else _of_list(source))
     named = list(dict.fromkeys(label for child, above in parents.items() for label in (child, *above)))
     mentioned, own = set(named), set(data.label_names)

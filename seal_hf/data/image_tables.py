@@ -47,7 +47,7 @@ def image_column(
         return asked
     stored = [name for name, feature in features.items() if is_image(feature)]
     found = stored or [name for name, column in values.items() if names_images(column)]
-    if any(name in TEXTS and name not in found for name in (*features, *values)):
+    if any(name.lower() in TEXTS and name not in found for name in (*features, *values)):
         return None
     usual = [name for name in USUAL if name in found]
     if len(found) > 1 and not usual:

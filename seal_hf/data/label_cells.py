@@ -1,4 +1,4 @@
-"""Label sets in the cells of a column, and their matrix."""
+"""Label sets in the cells of a column, or in a column for each label, and their matrix."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..utils.messages import did_you_mean, few
-from .column_values import is_number
+from .column_values import is_number, zero_one
 from .common import DataError
 from .hygiene import SEPARATORS
 
+PROBABILITIES = "probabilities"
 FORMATS = ("auto", "ids", "names", "multi_hot")
 NONE = "none"  # as a separator: each cell is one name
 NUMBERS = r"-?[0-9]+\.?(\s+-?[0-9]+\.?)+"  # separated by blanks, as NumPy prints them
@@ -25,6 +26,7 @@ JOINED = re.compile(r"""(?<![\[\s])(['"])\s+(['"])""")  # the end of a text and 
 BITS = re.compile("[01]{2,}")
 SETS = ("set(", "frozenset(")  # how Python writes sets for which braces do not do
 MULTI_HOT = ("0", "1", "-1", "0.0", "1.0", "-1.0")
+NEGATIVE = (-1, "-1", "-1.0")  # unknown labels, also beside marks
 MAX_IDS = 100_000  # a larger id without a list of names is a year, a date or a key
 
 
@@ -112,8 +114,8 @@ def _of_mapping(value: Mapping[str, Any], place: str) -> list[str]:
     if wrong is not None:
         raise DataError(
             f"{place}: the label cell {str(value)[:60]} is a mapping with {value[wrong]!r} for {wrong!r}; expected 0 "
-            "or "
-            "1 for each name. Cut probabilities at a threshold, such as 0.5; or give a list of names."
+            "or 1 for each name. Cut probabilities at a threshold, such as 0.5, or train on them with --label_format "
+            "probabilities; or give a list of names."
         )
     return [str(name) for name, number in value.items() if number]
 
@@ -171,7 +173,8 @@ def label_matrix(
     """
     place = place or partial(place_of, source)
     if label_format not in FORMATS:
-        raise DataError(f"`label_format` is {label_format!r}; it must be one of {', '.join(FORMATS)}.")
+        known = f"{', '.join(FORMATS)}, or, to train, {PROBABILITIES}"
+        raise DataError(f"`label_format` is {label_format!r}; it must be one of {known}.")
     cells = as_vectors(cells) if label_format in ("auto", "multi_hot") else cells
     values = [cell for rows in cells.values() for cell in rows]
     guessed = label_format == "auto"
@@ -243,10 +246,11 @@ class Joined(NamedTuple):
 
 
 def joining_mark(names: Iterable[str], known: Collection[str]) -> Joined | None:
-    """The mark that joins most of the `names` from parts that are among the `known` ones; None without such a name."""
+    """The mark, or the short word between blanks, that joins most of the `names` from parts that are among the `known`
+    ones; None without such a name."""
     holding: dict[str, list[str]] = {}
     for name in names:
-        for mark in dict.fromkeys(re.findall(r"[\W_]", name)):
+        for mark in dict.fromkeys([*re.findall(r"[\W_]", name), *re.findall(r"(?=( \w{1,3} ))", name)]):
             holding.setdefault(mark, []).append(name)
     best = None
     for mark, those in holding.items():
@@ -479,3 +483,108 @@ def probability_cells(
     shown |= of_all
     places = [np.flatnonzero(row).tolist() for row in shown]
     return [{labels[i]: float(p[i]) for i in row} for p, row in zip(probabilities, places, strict=True)]
+
+
+# --- probabilities ----------------------------------------------------------------------------------------------------
+
+
+def soft_matrix(
+    cells: Mapping[str, Sequence[Any]], names: Sequence[str] | None, place: Callable[[str, int], str]
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Cells by split with a probability for each label -> (N, L) float32 by split, -1 for unknown, and the L names.
+
+    Args:
+        cells: mappings of names to numbers, a name that is left out has 0; or lists of L numbers; both also as JSON.
+            An empty cell or value is unknown.
+        names: the labels of lists; default: numbers from 0 on.
+        place: describes a row of a split in messages.
+
+    Raises:
+        DataError: something else, an unknown name, or a number outside of 0 to 1; names the row.
+    """
+    read = {
+        split: [_probabilities(value, place(split, i)) for i, value in enumerate(rows)] for split, rows in cells.items()
+    }
+    every = [cell for rows in read.values() for cell in rows if cell is not None]
+    if not names:
+        found = {name for cell in every for name in cell}
+        names = sorted(found) if any(isinstance(name, str) for name in found) else [str(i) for i in range(len(found))]
+    index: dict[Any, int] = {name: i for i, name in enumerate(names)} | {i: i for i in range(len(names))}
+    length = len(next(iter(every), ()))
+    matrices = {}
+    for split, rows in read.items():
+        matrix = matrices[split] = np.full((len(rows), len(names)), -1, dtype=np.float32)
+        for i, cell in enumerate(rows):
+            if cell is None:
+                continue
+            wrong = next((name for name in cell if name not in index), None)
+            if wrong is not None or (0 in cell and len(cell) != length):
+                said = f"label {wrong!r} is not one of" if isinstance(wrong, str) else f"{len(cell)} probabilities for"
+                raise DataError(f"{place(split, i)}: {said} the {len(names)} labels {few(names, 5)}.")
+            matrix[i] = 0
+            matrix[i, [index[name] for name in cell]] = [*cell.values()]
+    return matrices, [*names]
+
+
+def _probabilities(value: Any, place: str) -> dict[Any, float] | None:
+    """Name, or position in a list -> probability; None for an empty cell."""
+    if isinstance(value, str):
+        value = _list(value, place) if value.lstrip().startswith("[") else _literal(value.strip())
+    if isinstance(value, (list, tuple, np.ndarray)):
+        value = dict(enumerate(value))
+    if value is None or value == "":
+        return None
+    if not isinstance(value, dict) or not value:
+        raise DataError(f"{place}: {str(value)[:60]!r} are no probabilities; expected a mapping of names, or a list.")
+    return {name: probability(number, name, place) for name, number in value.items()}
+
+
+def probability(value: Any, name: Any, place: str) -> float:
+    """A number from 0 to 1, or -1 for an empty cell. DataError for anything else."""
+    if value is None or value == "" or value != value:
+        return -1.0
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise DataError(f"{place}: the probability of {name!r} is {str(value)[:60]!r}; expected a number from 0 to 1.")
+    return number
+
+
+# --- a column for each label ------------------------------------------------------------------------------------------
+
+
+def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], str], marks: bool) -> np.ndarray:
+    """Columns of N values, one per label -> (N, L) float32 of 0 and 1, and -1 for an unknown label: -1, an empty cell,
+    or NaN.
+
+    Args:
+        columns: label -> values: 0 and 1, or words such as yes and no.
+        place: describes a row in messages.
+        marks: True if the table marks labels, by an x or the like: an empty cell is 0 then.
+
+    Raises:
+        DataError: another value; names its column and row.
+    """
+    matrix = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=np.float32)
+    for i, (name, values) in enumerate(columns.items()):
+        known = _known_numbers(values)
+        if known is None or None in known.values():
+            row = next(row for row, value in enumerate(values) if known is None or known[value] is None)
+            raise DataError(
+                f"{place(row)}: the label column {name!r} holds {str(values[row])[:60]!r}; expected 0 or 1, yes or no, "
+                "or for an unknown label -1 or nothing. Correct it, or take the column out of the labels."
+            )
+        if marks:
+            known = {value: 0.0 if known[value] == -1 and value not in NEGATIVE else known[value] for value in known}
+        matrix[:, i] = [*map(known.__getitem__, values)]
+    return matrix
+
+
+def _known_numbers(values: Sequence[Any]) -> dict[Any, float | None] | None:
+    """The number for each value of a column; None if the column holds lists."""
+    try:
+        return {value: zero_one(value) for value in set(values)}
+    except TypeError:
+        return None

@@ -285,6 +285,8 @@ def _array(path: Path, file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
                 raise DataError(f"{path}, line {line}: not a JSON object: {error}. The file may end early.") from error
             text, at = text[at:] + more, 0
             continue
+        if isinstance(row, list) and [*map(type, row)] == [str, dict]:  # spaCy's [text, {"entities" or "cats": ...}]
+            row = {"text": row[0], **row[1]}
         if not isinstance(row, dict) or not row:
             raise DataError(f"{path}, line {line}: {str(row)[:60]!r} in the array; expected an object with fields.")
         yield line, row

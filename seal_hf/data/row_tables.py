@@ -1,16 +1,17 @@
-"""Tables with named columns: files of lines, parquet files, and what `datasets` reads. Rows are read one at a time, or
-all at once."""
+"""Tables with named columns: files of lines, parquet files, and what `datasets` reads. Rows are read one at a time, in
+parts, so that the memory of a prediction does not grow with their number, or all at once."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import datasets
 import numpy as np
@@ -22,6 +23,63 @@ from .common import DataError, Origins, id_column
 from .image_tables import is_image
 from .line_files import Lines, read_lines
 from .name_files import LABEL_LIST, names_beside, names_of_file
+
+# --- what predictions read --------------------------------------------------------------------------------------------
+
+T = TypeVar("T")
+
+
+@dataclass
+class Chunk:
+    """Some rows of an input, in its order.
+
+    Attributes:
+        rows: N rows as read, column -> value; they are written back beside the predictions.
+        inputs: N inputs, the first argument of the model's `predict`; for label sets from features, a float32 array
+            (N, F).
+        gold: N gold structures; None if not asked for.
+    """
+
+    rows: list[dict[str, Any]]
+    inputs: Any
+    gold: Any = None
+
+
+class Reader(Protocol):
+    """An input for predictions.
+
+    Attributes:
+        columns: the names of its columns, which our columns must not take.
+        total: the number of its rows; None if unknown. Counting reads a file of lines once, which finds a damaged row
+            before a model is loaded.
+        notes: what was chosen or left out, complete after all rows are read.
+    """
+
+    notes: list[str]
+
+    @property
+    def columns(self) -> Sequence[str]: ...
+
+    @property
+    def total(self) -> int | None: ...
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        """All rows in chunks of `size`; the last chunk may be smaller.
+
+        Raises:
+            DataError: names the file, the column or the line.
+        """
+        ...
+
+
+def parts(rows: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of `size` rows; the last may be shorter."""
+    iterator = iter(rows)
+    while part := list(islice(iterator, size)):
+        yield part
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 FIRST = 100  # rows that tell what the columns hold
 AT_ONCE = 16  # rows of a parquet file, each of which may be long

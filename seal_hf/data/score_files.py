@@ -19,12 +19,12 @@ import numpy as np
 
 from ..core.arrays import sigmoid
 from ..utils.messages import few
-from .arff import ArffFile, numbers
-from .column_choice import INDEXES, LABELS
-from .column_labels import column_labels
+from .arff import ArffFile
+from .column_choice import INDEXES, LABELS, usual_column
 from .column_values import has_marks
 from .common import WRITE_ZERO, DataError
-from .label_cells import gold_labels, in_order, label_cell
+from .label_cells import column_labels, gold_labels, in_order, label_cell
+from .mulan import label_values
 from .stored_arrays import BROKEN, reason
 from .table_sources import open_table
 
@@ -405,14 +405,7 @@ def _gold_arff(path: Path, labels: Sequence[str]) -> np.ndarray:
         raise DataError(f"{path} has label sets of a hierarchy in one attribute. Give them as a table.")
     place = {name: i for i, name in enumerate(file.names)}
     _check_same([label for label in labels if label in place], labels, str(path))
-    rows = list(file)
-    columns = [[row[place[label]] for _, row in rows] for label in labels]
-    kinds = [file.kinds[place[label]] for label in labels]
-    found, names = numbers(path, len(rows), list(labels), kinds, columns, False, (), True)[:2]
-    wrong = (found != 0) & (found != 1) & ~np.isnan(found)
-    if names != list(labels) or wrong.any():
-        line = f", line {rows[int(np.argwhere(wrong)[0][0])][0]}" if wrong.any() else ""
-        raise DataError(f"{path}{line}: labels must be 0 or 1 (no or yes); found other values.")
+    found = label_values(file, list(file), [place[label] for label in labels])
     return np.where(np.isnan(found), -1, found).astype(np.int8)
 
 
@@ -423,7 +416,7 @@ def _gold_table(
     rows = list(table)
     id_column = id_column_of(table.columns, id_column, table.source)
     ids = None if id_column is None else [id_of(row[id_column]) for _, row in rows]
-    column = label_column or next((each for each in LABELS if each in table.columns), None)
+    column = label_column or usual_column(LABELS, table.columns)
     if column is not None:
         if column not in table.columns:
             raise DataError(

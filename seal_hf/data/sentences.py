@@ -2,7 +2,7 @@
 
 Six kinds of files:
 * `.jsonl` and `.json`, an object per line or an array of them: a list of strings in `words` or `tokens`, or a string
-  in `text`, which is split as in `raw_text.py`; perhaps `predicate`, the place of a word, lists of features, and gold
+  in `text`, which is split as in `spans.py`; perhaps `predicate`, the place of a word, lists of features, and gold
   tags; rows without words are left out;
 * `.parquet` and folders of `save_to_disk`, whose columns are the same fields;
 * `.csv`, with a string in `text` or in the column that is named; or, as `.tsv`, with a word in each row and the name of
@@ -25,20 +25,17 @@ from typing import Any, NamedTuple
 
 from ..core.tag_schemes import convert, scheme_of, scheme_of_model
 from ..utils.messages import did_you_mean, few
-from .chunks import Chunk
 from .column_values import LOOKED_AT
 from .columns import ColumnFile, bracket_tags, in_brackets, lines_of
 from .common import DataError
 from .exports import plain_rows
 from .line_files import JSON, json_objects
 from .name_files import LABEL_LIST, names_beside
-from .raw_text import find_words, split_words
-from .references import MARK, is_references
-from .row_tables import LineTable
-from .spans import SPAN_COLUMNS, are_alike, tags_of_spans
+from .row_tables import Chunk, LineTable
+from .spans import SPAN_COLUMNS, are_alike, find_words, split_words, tags_of_spans
 from .srl import WORD, role_sentences
 from .table_sources import FILES, chosen_split, is_stored, open_table, table_files
-from .tag_files import has_rows, split_files
+from .tag_files import MARK, has_rows, is_references, split_files
 from .tag_tables import USUAL, are_spans, is_long, sentence_rows
 
 OTHERS = (".npz",)

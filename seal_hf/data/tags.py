@@ -1,7 +1,7 @@
 """Tag sequences: load names, files, folders and Hub ids as splits of words and tags.
 
 [`load_tags`] reads: nothing or `toy_tags` -> the embedded task; else, by `tag_files.py`, .srl -> `srl.py`; a file with
-`<NEWREFERENCE>` -> `references.py`; .json, .jsonl, and what `table_sources.py` finds (tables in memory, parquet,
+`<NEWREFERENCE>` -> `read_references`; .json, .jsonl, and what `table_sources.py` finds (tables in memory, parquet,
 folders of `save_to_disk`, `owner/name` on the Hub) -> `tag_tables.py`; other files -> `columns.py`; a plain name ->
 that folder under `data_dir`.
 """
@@ -9,6 +9,7 @@ that folder under `data_dir`.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -25,11 +26,11 @@ from ..utils.messages import did_you_mean, few
 from .column_values import MOSTLY
 from .columns import ORIGINS, Rows, take
 from .common import SPLITS, DataError, Origins, check_splits, find_data
+from .embedded import toy_rows
 from .hygiene import repeat_notes
 from .tag_files import Reading, read_splits
 from .tag_spelling import HAS_SPANS, OUTSIDE, are_types, counted, joined_types, usual_spelling
 from .tag_tables import PREDICATE
-from .toy_tags import toy_rows
 from .unlabelled import check_numbers, limit_validation, parted, sentences_of
 
 
@@ -283,8 +284,14 @@ def _check_words(splits: dict[str, Rows], source: str) -> None:
 
 
 def _notes_on_words(splits: dict[str, Rows]) -> list[str]:
-    """A note on words that all begin alike, as `en:word`."""
+    """A note on words with invisible characters at their ends, or that all begin alike, as `en:word`."""
     words = {word for row in splits["train"]["words"] for word in row}
+    unseen = [word for word in words if unicodedata.category(word[0]) == "Cf" or unicodedata.category(word[-1]) == "Cf"]
+    if unseen:
+        return [
+            f"{len(unseen)} different words begin or end with a character that is not seen, such as {unseen[0]!a}: "
+            "they differ from the same words without it. Remove it."
+        ]
     begin = re.match(r".*\W|", commonprefix([*words])) if len(words) > 10 else None
     if begin is None or len(begin[0]) < 2:
         return []

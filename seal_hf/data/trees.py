@@ -1,4 +1,5 @@
-"""Constituency trees: load files, folders and archives of bracketed trees as splits of words and tags.
+"""Constituency trees: files, folders and archives of bracketed trees as splits of words and tags, and as sentences to
+parse anew or to evaluate on.
 
 [`load_trees`] reads nothing or `toy_trees` -> the embedded grammar; a file of trees; a folder or a .zip of them, whose
 files are those named like TREE_FILES, in it and in its folders and archives.
@@ -10,6 +11,8 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile, is_zipfile
@@ -19,10 +22,12 @@ import numpy as np
 from .brackets import Tree, read_brackets
 from .columns import ORIGINS, Rows, is_conll_2012, take
 from .common import SPLITS, DataError, Origins, find_data, random_split
+from .embedded import toy_trees
+from .row_tables import Chunk
+from .sentences import Sentence
 from .stratified import PARTS, VALIDATION
-from .table_sources import split_of
+from .table_sources import is_stored, split_of
 from .tags import TagSequenceData, build, check_options
-from .toy_trees import toy_trees
 
 TREE_FILES = (".mrg", ".ptb", ".trees", ".tree", ".brackets", ".parse")
 MOST_BYTES = 2**30  # of an archive's files, unpacked; they are read into memory
@@ -217,3 +222,77 @@ def _columns(trees: Sequence[Tree]) -> dict[str, Any]:
         "tags": [tree.tags for tree in trees],
         "pos": [tree.pos for tree in trees],
     }
+
+
+def holds_brackets(path: Path) -> bool:
+    """True for trees, not sentences: a file named like [`TREE_FILES`] or with a bracket in a bracket at its beginning,
+    a .zip, or a folder without stored tables."""
+    if path.is_dir():
+        return not is_stored(path)
+    named = path.suffix.lower() in (".zip", *TREE_FILES)
+    if named or not path.is_file():
+        return named
+    with open(path, "rb") as file:
+        return re.match(rb"(?:\xef\xbb\xbf)?\s*\(\s*[^\s()]*\s*\(", file.read(1000)) is not None
+
+
+class TreeSentences:
+    """A [`Reader`] of the sentences of bracketed trees: `inputs` are [`Sentence`]s, `gold` their lists of tags. The
+    field `pos` of a row holds the parts of speech.
+
+    Args:
+        path: see [`tree_files`].
+        features: the columns that the task-net reads beside words: `pos` or nothing.
+        gold: True if gold tags are read.
+
+    Raises:
+        DataError: as [`tree_files`] and [`read_brackets`]; trees lack a column that the task-net reads.
+    """
+
+    columns: Sequence[str] = ()
+
+    def __init__(self, path: Path, features: Sequence[str], gold: bool):
+        missing = [name for name in features if name != "pos"]
+        if missing:
+            raise DataError(f"{path}: the model reads the column `{missing[0]}` beside the words, and trees lack it.")
+        self.path, self.features, self.gold = path, features, gold
+        self.notes: list[str] = []
+
+    @cached_property
+    def total(self) -> int:
+        return sum(1 for _ in self)
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        """All sentences, `size` at a time."""
+        sentences = iter(self)
+        while part := list(islice(sentences, size)):
+            yield Chunk([one.kept for one in part], part, [one.gold for one in part] if self.gold else None)
+
+    def __iter__(self) -> Iterator[Sentence]:
+        found = False
+        for file in self._files():
+            for sentence in self._sentences(file):
+                found = True
+                yield sentence
+        if not found:
+            raise DataError(f"{self.path}: no tree. Give at least one.")
+
+    def _files(self) -> Iterator[TreeFile]:
+        """All files; with gold, of a folder whose files are named by splits, those of the test."""
+        files = tree_files(self.path)
+        if not self.gold or self.path.is_file():
+            return files
+        every = list(files)
+        of_test = [file for file in every if split_of(file.name) == "test"]
+        note = f"the folder names splits: of its {len(every)} files, those of the test are read."
+        if of_test and len(of_test) < len(every) and note not in self.notes:
+            self.notes.append(note)
+        return iter(of_test or every)
+
+    def _sentences(self, file: TreeFile) -> Iterator[Sentence]:
+        for tree in file.trees():
+            place = ({"file": file.name} if file.source else {}) | {"line": tree.line, "pos": tree.pos}
+            features = {name: tree.pos for name in self.features}
+            gold = tree.tags if self.gold else None
+            where = f"{file.name}, line {tree.line}"
+            yield Sentence.of_words(tree.words, where, place, tree.words, features=features, gold=gold)

@@ -11,19 +11,18 @@ import numpy as np
 import pyarrow as pa
 from datasets import Dataset, concatenate_datasets
 
-from .arff_rows import ArffReader, FeatureTable, find_arff, is_arff
 from .common import IMAGE, PAIR, DataError, MultiLabelData, fixed_size_column
 from .image_files import resized, size_of
-from .image_rows import ImageTable, image_column_of, image_files
 from .image_tables import FEATURE
-from .label_rows import TextReader, text_column_of
+from .label_rows import FeatureTable, ImageTable, TextReader, image_column_of, image_files, text_column_of
+from .mulan import ArffReader, find_arff, is_arff
 from .pictures import pictures_of
 from .row_tables import Table
 from .sentences import Needs, SentenceFile
 from .table_sources import open_table
 
 AT_ONCE = 1000  # rows
-GOLD = ("labels", "tags", "sample_weight")  # columns that rows without gold lack
+GOLD = ("labels", "soft_labels", "tags", "sample_weight")  # columns that rows without gold lack
 
 
 def check_numbers(**numbers: int | None) -> None:

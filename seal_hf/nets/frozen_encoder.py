@@ -33,8 +33,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAtte
 from transformers.utils import logging
 
 from ..core.space import REWARD_CODES, SAMPLE_WEIGHT
-from ..data.tensors.collators import TensorRows
-from ..data.tensors.length_order import longest_first
+from ..data.tensors.collators import TensorRows, longest_first
 from ..utils.files import whole_file
 from ..utils.modules import in_evaluation
 from .encoders import encoder_options, inputs_of, vector

@@ -14,9 +14,8 @@ from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from ..data import DataError
 from ..data.image_files import as_rgb, pixels, resized
-from ..data.tensors.collators import TensorRows, padding_id
-from ..data.tensors.crops import pixel_scaling
-from ..data.tensors.length_order import longest_first
+from ..data.tensors.collators import TensorRows, longest_first, padding_id
+from ..data.tensors.images import pixel_scaling
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.words import WordRows, encode_words, positions, tokenize_words
 from ..nets.text_pooling import reads_whole

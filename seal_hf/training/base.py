@@ -17,8 +17,7 @@ from transformers.trainer_utils import EvalLoopOutput, PredictionOutput, TrainOu
 from transformers.utils import logging
 
 from ..core.space import OutputSpace
-from ..data.tensors.collators import TensorRows, collate_rows
-from ..data.tensors.length_order import longest_first, order_of, put_back
+from ..data.tensors.collators import TensorRows, collate_rows, longest_first, order_of, put_back
 from ..energy_losses import GOLD, OUTPUT
 from ..loss_net.energy_weight import ALIGNMENT, PULL, EnergyWeight
 from ..saving.checkpoints import COMPLETE, step_of, without_tokens

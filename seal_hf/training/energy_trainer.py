@@ -29,7 +29,7 @@ from transformers.utils import ModelOutput
 from ..core.gradient_descent import OPTIMIZERS, STARTS, GradientBasedInference
 from ..core.space import OutputSpace
 from ..core.task import COSTS, SPACES
-from ..data.tensors.crops import check_crop_size, crop_averaged
+from ..data.tensors.images import check_crop_size, crop_averaged
 from ..energy_losses import (
     GOLD,
     NCE,

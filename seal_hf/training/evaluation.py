@@ -19,7 +19,7 @@ from transformers.utils import logging
 from ..core.decisions import FOLDABLE, Decisions
 from ..core.space import OutputSpace
 from ..core.task import DECISIONS, task_of
-from ..data.tensors.length_order import in_own_order
+from ..data.tensors.collators import in_own_order
 from ..loss_net.loss_net import LossNet
 from ..nets.adapters import library_of
 from ..nets.frozen_encoder import FEATURES, OUTPUTS, encoder_inputs

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from ..core.space import SAMPLE_WEIGHT, OutputSpace
 from ..data.tensors.collators import TensorRows
-from ..data.weight_files import weights_of
+from ..data.weights import weights_of
 
 RULES = ("balanced", "sqrt")
 

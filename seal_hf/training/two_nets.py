@@ -14,7 +14,7 @@ from transformers.trainer_utils import TrainOutput
 from transformers.utils import logging
 
 from ..core.decisions import Decisions
-from ..core.space import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
+from ..core.space import REWARD_CODES, SAMPLE_WEIGHT, SOFT_LABELS, OutputSpace
 from ..core.task import SPACES
 from ..core.task_losses import OwnBatchLoss, OwnTaskLoss
 from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES
@@ -343,7 +343,9 @@ class TwoNetTrainer(StructuredTrainer):
         super()._set_signature_columns_if_needed()
         known: Any = self._signature_columns
         named = getattr(self.model, "input_names", ())
-        known += [name for name in (FEATURES, OUTPUTS, REWARD_CODES, SAMPLE_WEIGHT, *named) if name not in known]
+        known += [
+            name for name in (FEATURES, OUTPUTS, REWARD_CODES, SAMPLE_WEIGHT, SOFT_LABELS, *named) if name not in known
+        ]
 
     # --- evaluation and decisions ------------------------------------------------------------------------------------
 

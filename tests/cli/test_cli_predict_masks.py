@@ -13,7 +13,7 @@ import torch
 from seal_hf import MaskRows, SealForSegmentation, fcn_image_processor
 from seal_hf.cli.predict import main as predict
 from seal_hf.data.image_files import resized
-from seal_hf.data.tensors.crops import resize_to
+from seal_hf.data.tensors.images import resize_to
 from seal_hf.decisions import MaskDecisions
 from seal_hf.tasks.masks.metrics import mask_metrics, mask_probabilities
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from seal_hf.data import DataError, kind_of, load_multilabel
-from seal_hf.data.digits import LABEL_NAMES, digit_labels
+from seal_hf.data.embedded import LABEL_NAMES, digit_labels
 
 
 def labels_of(digits: tuple[int, ...]) -> set[str]:

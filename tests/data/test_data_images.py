@@ -12,8 +12,8 @@ from test_data_text import CELLS, JSON_CELLS
 from tiny_images import COLOURS, squares, write_csv, write_files, write_folder
 
 from seal_hf.data import DataError, kind_of, load_masks, load_multilabel
-from seal_hf.data.contents import fingerprint
-from seal_hf.data.digits import LABEL_NAMES
+from seal_hf.data.embedded import LABEL_NAMES
+from seal_hf.data.hygiene import fingerprint
 
 pytest.importorskip("PIL", reason="image files need pillow")
 SPLITS = ("train", "validation", "test")

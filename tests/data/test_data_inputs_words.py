@@ -8,8 +8,8 @@ from datasets import ClassLabel, Dataset, Features, Sequence, Value
 from seal_hf.data import DataError, load_tags
 from seal_hf.data.columns import read_columns
 from seal_hf.data.line_files import json_objects
-from seal_hf.data.raw_text import split_words
 from seal_hf.data.sentences import Needs, SentenceFile
+from seal_hf.data.spans import split_words
 from seal_hf.data.srl import read_srl
 
 ROLES = (

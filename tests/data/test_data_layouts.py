@@ -13,14 +13,13 @@ import pytest
 
 from seal_hf import load_masks, load_multilabel, load_srl, load_tags, load_trees
 from seal_hf.data import DataError, kind_of
-from seal_hf.data.arff_rows import FeatureTable
 from seal_hf.data.image_files import pixels
 from seal_hf.data.label_cells import gold_labels
-from seal_hf.data.label_rows import TextReader
+from seal_hf.data.label_rows import FeatureTable, TextReader
 from seal_hf.data.mask_values import MaskValues
 from seal_hf.data.pictures import pictures_of
-from seal_hf.data.raw_text import split_words
 from seal_hf.data.sentences import Needs, SentenceFile
+from seal_hf.data.spans import split_words
 from seal_hf.data.table_sources import open_table
 
 
@@ -116,6 +115,7 @@ def test_spans_inside_words_and_others_are_counted(tmp_path):
 def test_what_looks_wrong_with_tags_is_noted(tmp_path):
     for lines, said in (
         ("".join(f"en:a{i}\tNN\nen:b\tVB\n\n" for i in range(20)), "every word begins with 'en:'"),
+        ("".join(f"\u200ba{i}\tNN\nb\tVB\n\n" for i in range(20)), r"character that is not seen, such as '\\u200ba"),
         ("Word\tXPOS\n" + "a\tNN\nb\tVB\n\n" * 20, "the tag 'XPOS' occurs once, of the first word of train, 'Word'"),
         ("a\tO\nb\tVB\nc\tVB\n\n" * 20, "most words are not O: each tag is read by itself.*--scheme io"),
     ):

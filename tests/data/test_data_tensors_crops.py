@@ -8,7 +8,7 @@ from transformers.trainer_callback import PrinterCallback
 
 from seal_hf import MaskEnergyTrainer, NewEpoch, SealForSegmentation, collate_rows, load_masks
 from seal_hf.data.masks import SegmentationSplit
-from seal_hf.data.tensors.crops import CROP_OFFSETS, MaskRows, crop_averaged, crop_offsets, pixel_scaling, resize_to
+from seal_hf.data.tensors.images import CROP_OFFSETS, MaskRows, crop_averaged, crop_offsets, pixel_scaling, resize_to
 from seal_hf.tasks.masks.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
 from seal_hf.utils.compat import image_processor_class
 

@@ -6,8 +6,7 @@ import tiny_tags
 import torch
 from tiny_models import tiny_arguments
 
-from seal_hf.data.tensors.collators import collate_rows
-from seal_hf.data.tensors.length_order import longest_first, put_back
+from seal_hf.data.tensors.collators import collate_rows, longest_first, put_back
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ import pytest
 from datasets import Dataset
 
 from seal_hf import DataError
-from seal_hf.data.tensors.vocabulary import FILE_NAME, Vocabulary
-from seal_hf.data.tensors.word_vectors import WordVectors, load_word_vectors
+from seal_hf.data.tensors.vocabulary import FILE_NAME, Vocabulary, WordVectors, load_word_vectors
 
 TRAIN = Dataset.from_dict(
     {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tiny_models import tiny_tokenizer
 
-from seal_hf.data.tensors.windows import Window, subword_counts, windows_of
+from seal_hf.data.tensors.words import Window, subword_counts, windows_of
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -436,3 +436,31 @@ def test_a_table_with_semicolons_is_named(tmp_path):
         (tmp_path / "mine.csv").write_text(text)
         with pytest.raises(DataError, match="its header, '.*text.*;.*labels.*', is separated by semicolons"):
             load_multilabel(str(tmp_path / "mine.csv"))
+
+
+SOFT = [[0.9, 0.2, 0.5], [0.0, 1.0, 0.25]] * 20
+
+
+@pytest.mark.parametrize("form", ("mappings", "lists", "columns"))
+def test_probabilities_are_kept_for_the_task_loss(tmp_path, form):
+    """Oracle: the numbers that were written. Everything else reads the labels from 0.5 on."""
+    cells = {
+        "mappings": lambda row: {"labels": json.dumps({name: p for name, p in zip("abc", row, strict=True) if p})},
+        "lists": lambda row: {"labels": json.dumps(row)},
+        "columns": lambda row: dict(zip("abc", row, strict=True)),
+    }[form]
+    rows = [{"text": f"a text, {i}", **cells(row)} for i, row in enumerate(SOFT)]
+    pd.DataFrame(rows).to_csv(tmp_path / "train.csv", index=False)
+    pd.DataFrame(rows[:4]).to_csv(tmp_path / "valid.csv", index=False)
+    (tmp_path / "classes.txt").write_text("a\nb\nc\n")
+    asked = {"label_columns": "a,b,c"} if form == "columns" else {}
+    data = load_multilabel(str(tmp_path), label_format="probabilities", max_train_rows=30, **asked)
+    assert data.label_names == ["a", "b", "c"] and "soft_labels" not in data.validation.column_names
+    assert np.allclose(data.train["soft_labels"][:], SOFT[:30])
+    assert np.array_equal(data.train["labels"][:], np.array(SOFT[:30]) >= 0.5)
+    rows[7] |= cells([0.1, 1.5, 0.0])
+    pd.DataFrame(rows).to_csv(tmp_path / "train.csv", index=False)
+    with pytest.raises(
+        DataError, match=r"train.csv, line 9: the probability of .* is '?1.5'?; expected a number from 0"
+    ):
+        load_multilabel(str(tmp_path), label_format="probabilities", **asked)

@@ -11,8 +11,7 @@ from seal_hf import DataError, load_trees, tags_to_tree
 from seal_hf.core.tag_schemes import Span
 from seal_hf.core.trees import levels_of, tree_spans
 from seal_hf.data.brackets import Tree, read_brackets
-from seal_hf.data.tree_sentences import holds_brackets
-from seal_hf.data.trees import tree_files
+from seal_hf.data.trees import holds_brackets, tree_files
 
 CAT = "(S (NP (DT the) (NN cat)) (VP (VBD slept)))"
 

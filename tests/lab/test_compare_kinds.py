@@ -15,7 +15,7 @@ from tiny_models import tiny_config, tiny_tokenizer
 from transformers import AutoModel
 
 from seal_hf import load_tags
-from seal_hf.data import digit_masks, toy_tags
+from seal_hf.data import embedded
 from seal_hf.lab.compare import table
 from seal_hf.lab.compare.kinds import KINDS
 from seal_hf.lab.compare.statistics import Rows
@@ -30,8 +30,8 @@ TINY = "--max_train_rows 16 --hidden_size 8 --num_train_epochs 1 --per_device_tr
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
     """Of the embedded data."""
-    monkeypatch.setattr(toy_tags, "SIZES", {"train": 16, "validation": 12, "test": 60})
-    monkeypatch.setattr(digit_masks, "SIZES", {"train": 8, "validation": 4, "test": 4})
+    monkeypatch.setattr(embedded, "TAG_SIZES", {"train": 16, "validation": 12, "test": 60})
+    monkeypatch.setattr(embedded, "MASK_SIZES", {"train": 8, "validation": 4, "test": 4})
 
 
 def without_clock(runs):

@@ -11,7 +11,7 @@ from datasets import Dataset
 from seal_hf import LabelRuleReward, Rule, TagSequenceSpace, load_masks, load_multilabel, load_tags
 from seal_hf.cli.recipes import packaged_recipe, read_recipe
 from seal_hf.core.space import REWARD_CODES, UNLABELLED_SET
-from seal_hf.data import digit_masks, toy_tags
+from seal_hf.data import embedded
 from seal_hf.energy_losses import NCE, Regression
 from seal_hf.tasks.rewards.compare import MARKS, REWARDED, _confident, by_rules, decided_by_rules, label, most_rewarded
 from seal_hf.tasks.rewards.mask_rules import MaskRuleReward
@@ -30,8 +30,8 @@ FEW = "--num_train_epochs 1 --per_device_train_batch_size 8 --num_samples 4 --nu
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
     """Of the embedded data."""
-    monkeypatch.setattr(toy_tags, "SIZES", {"train": 12, "validation": 6, "test": 10})
-    monkeypatch.setattr(digit_masks, "SIZES", {"train": 8, "validation": 4, "test": 4})
+    monkeypatch.setattr(embedded, "TAG_SIZES", {"train": 12, "validation": 6, "test": 10})
+    monkeypatch.setattr(embedded, "MASK_SIZES", {"train": 8, "validation": 4, "test": 4})
 
 
 def written(folder, kind):

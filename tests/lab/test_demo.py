@@ -27,7 +27,7 @@ from transformers import AutoModel
 
 from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassification, fcn_image_processor
 from seal_hf.cli.predict import main as predict
-from seal_hf.data.tensors.crops import resize_to
+from seal_hf.data.tensors.images import resize_to
 from seal_hf.decisions import ClassMaskDecisions, MaskDecisions
 from seal_hf.lab.demo import files, markup
 from seal_hf.lab.demo.files import predict_file

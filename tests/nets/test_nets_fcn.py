@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, pipeline
 
-from seal_hf.data.tensors.crops import crop_averaged
+from seal_hf.data.tensors.images import crop_averaged
 from seal_hf.tasks.masks.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor, set_test_crops
 
 LABELS = {"id2label": {0: "background", 1: "digit"}, "label2id": {"background": 0, "digit": 1}}

@@ -12,7 +12,7 @@ from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, TrainerState
 
 from seal_hf.cli.train.closing import RunLines, duration
-from seal_hf.data import digit_masks
+from seal_hf.data import embedded
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.masks import program as segmentation
 from seal_hf.tasks.tags import program as tagging
@@ -97,7 +97,7 @@ def test_a_resumed_run_goes_on_with_its_lines(tmp_path, capsys):
     ],
 )
 def test_other_outputs_name_their_figure(program, words, figure, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(digit_masks, "SIZES", {"train": 8, "validation": 4, "test": 4})
+    monkeypatch.setattr(embedded, "MASK_SIZES", {"train": 8, "validation": 4, "test": 4})
     program.main([*SMALL, *words.split(), "--disable_tqdm", "true", "--output_dir", str(tmp_path)])
     assert [line["figure"] for line in lines(capsys.readouterr().out)] == [figure]
 

@@ -10,7 +10,7 @@ from huggingface_hub import ModelCard
 from transformers import AutoConfig, TrainerState
 
 from seal_hf import SealForMultiLabel
-from seal_hf.data import digit_masks
+from seal_hf.data import embedded
 from seal_hf.loss_net.energy_weight import EnergyWeight
 from seal_hf.reports.common import Verdict
 from seal_hf.tasks.labels import program as mlc
@@ -156,7 +156,7 @@ def test_the_demo_shows_the_verdict_and_no_energies_of_a_loss_net_that_taught_no
     ],
 )
 def test_every_output_has_its_score(program, words, figure, name, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(digit_masks, "SIZES", {"train": 8, "validation": 4, "test": 4})
+    monkeypatch.setattr(embedded, "MASK_SIZES", {"train": 8, "validation": 4, "test": 4})
     quick = [*SMALL, "--num_train_epochs", "1", "--report", "false", "--output_dir", str(tmp_path)]
     results = program.main([*quick, *words.split()])
     said = capsys.readouterr().out

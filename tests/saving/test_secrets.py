@@ -21,7 +21,7 @@ from seal_hf import SealTrainingArguments, load_multilabel
 from seal_hf.__main__ import main, modules_of_flags
 from seal_hf.cli.known_flags import mistyped_flag
 from seal_hf.cli.train.closing import command_of
-from seal_hf.data import digit_masks, toy_tags, toy_trees
+from seal_hf.data import embedded
 from seal_hf.lab.compare.program import called, kind_of, own_parser, pairs
 from seal_hf.lab.compare.runner import origin, read_run
 from seal_hf.lab.demo import program as demo
@@ -44,9 +44,9 @@ def programs(tmp_path_factory):
     """Runs `seal-hf WORDS` in a new folder with three tokens, and returns its folder, and what it printed."""
     pytest.importorskip("matplotlib")
     patch, home = pytest.MonkeyPatch(), tmp_path_factory.mktemp("programs")
-    patch.setattr(toy_tags, "SIZES", {"train": 16, "validation": 8, "test": 8})
-    patch.setattr(toy_trees, "SIZES", {"train": 16, "validation": 8, "test": 8})
-    patch.setattr(digit_masks, "SIZES", {"train": 8, "validation": 4, "test": 4})
+    patch.setattr(embedded, "TAG_SIZES", {"train": 16, "validation": 8, "test": 8})
+    patch.setattr(embedded, "TREE_SIZES", {"train": 16, "validation": 8, "test": 8})
+    patch.setattr(embedded, "MASK_SIZES", {"train": 8, "validation": 4, "test": 4})
     patch.setattr(recorded, "_given", set())
     patch.setenv("HF_TOKEN", ENVIRONMENT)
     patch.setenv("WANDB_API_KEY", ENVIRONMENT)

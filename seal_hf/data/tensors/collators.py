@@ -1,16 +1,21 @@
 """Tensor-backed data sets: a batch is fetched by index as whole tensors, never row by row in Python; with their
-collator for the Trainer."""
+collator for the Trainer, and their order.
+
+A batch is padded to its longest row. With rows in their own order, most of the work of an evaluation is padding; sorted
+by length, hardly any is. Predictions, labels and the input of `compute_metrics` are put back into the rows' own order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from torch.utils.data import DataLoader
+from transformers import EvalPrediction, PreTrainedTokenizerBase
 
 from ..common import PAIR
 
@@ -178,8 +183,8 @@ def padding_id(tokenizer: PreTrainedTokenizerBase) -> int:
 
 
 def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None) -> TensorRows:
-    """Column `text` -> padded token ids per batch; `labels` and `sample_weight` are kept. With a column `text_pair`,
-    the tokenizer reads both texts of a row as a pair.
+    """Column `text` -> padded token ids per batch; `labels`, `sample_weight` and `soft_labels` are kept. With
+    a column `text_pair`, the tokenizer reads both texts of a row as a pair.
 
     Args:
         dataset: columns `text` and `labels`, perhaps `text_pair`.
@@ -207,10 +212,60 @@ def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: i
         cut = [len(row.overflowing) > 0 for row in found.encodings or ()]
         return {**found, "cut": cut or [len(ids) == max_length for ids in found["input_ids"]]}
 
-    dropped = [name for name in dataset.column_names if name not in ("labels", "sample_weight")]
+    dropped = [name for name in dataset.column_names if name not in ("labels", "sample_weight", "soft_labels")]
     encoded = dataset.map(encode, batched=True, remove_columns=dropped)
     num_cut, encoded = sum(encoded["cut"][:]), encoded.remove_columns("cut")
     padding = {"input_ids": padding_id(tokenizer), "attention_mask": 0, "token_type_ids": 0}
     rows = TensorRows(encoded, {name: value for name, value in padding.items() if name in encoded.column_names})
     rows.inputs, rows.num_cut = {"max_length": max_length, **({"pairs": True} if len(columns) == 2 else {})}, num_cut
     return rows
+
+
+# --- batches of rows of similar lengths -------------------------------------------------------------------------------
+
+
+class LongestFirst(list):
+    """Indices of rows in a loader's order; its sampler."""
+
+
+def order_of(loader: DataLoader) -> LongestFirst | None:
+    """The order of a loader with the longest rows first, also a wrapped one; None for any other."""
+    sampler = getattr(loader, "batch_sampler", None)
+    while sampler is not None and not isinstance(sampler, LongestFirst):
+        sampler = getattr(sampler, "batch_sampler", getattr(sampler, "sampler", None))
+    return sampler
+
+
+def longest_first(dataset: object) -> LongestFirst | None:
+    """Indices of [`TensorRows`], longest row first; None if all are equally long, and for other data sets."""
+    if not isinstance(dataset, TensorRows):
+        return None
+    lengths = [offsets.diff() for name, (_, offsets) in dataset.ragged.items() if name not in dataset.multi_hot]
+    if not lengths or len(dataset) == 0:
+        return None
+    longest = np.max([length.numpy() for length in lengths], axis=0)
+    return None if np.ptp(longest) == 0 else LongestFirst(np.argsort(-longest, kind="stable").tolist())
+
+
+def put_back(values: Any, order: Sequence[int]) -> Any:
+    """Results from this order in the rows' own order: an array, or arrays in tuples, lists and dicts."""
+    if isinstance(values, (tuple, list)):
+        return type(values)(put_back(value, order) for value in values)
+    if isinstance(values, dict):
+        return {key: put_back(value, order) for key, value in values.items()}
+    if values is None:
+        return None
+    restored = np.empty_like(values)
+    restored[np.asarray(order)] = values
+    return restored
+
+
+def in_own_order(compute_metrics: Callable[[EvalPrediction], dict], order: Sequence[int]) -> Callable:
+    """A `compute_metrics` that gets rows in their own order."""
+
+    def computed(found: EvalPrediction) -> dict:
+        parts = {name: getattr(found, name, None) for name in ("predictions", "label_ids", "inputs", "losses")}
+        given = {name: put_back(value, order) for name, value in parts.items() if value is not None}
+        return compute_metrics(EvalPrediction(**{"label_ids": None} | given))
+
+    return computed

@@ -1,14 +1,19 @@
-"""Batches of sentences with a tag per word: word ids for the BiLSTM, sub-words for a Hugging Face encoder.
+"""Batches of sentences with a tag per word: word ids for the BiLSTM, sub-words for a Hugging Face encoder, and
+overlapping windows of sentences that are too long for an encoder.
 
 The data has columns `words` (lists of strings), `tags` (lists of ints of the same length), perhaps feature columns
 (lists of strings) and `predicate` (the index of the predicate among the words).
+
+A window holds whole words. If two windows overlap, the outputs for the first half of the shared words come from the
+earlier window, the others from the later one: each word is read with its neighbours on both sides.
 """
 
 from __future__ import annotations
 
 import sys
-from itertools import chain
-from typing import Any
+from collections.abc import Sequence
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from datasets import Dataset, Features, List, Value
@@ -19,7 +24,7 @@ from ...core.sequences import IGNORED
 from ...utils.files import loading
 from ...utils.gate import TOKENIZER, check_origin, check_trust, no_questions
 from ...utils.options import check_value
-from .. import DataError
+from ..common import DataError
 from .collators import TensorRows, padding_id
 from .vocabulary import Vocabulary
 
@@ -340,3 +345,57 @@ def check_words(dataset: Dataset, features: list[str] | tuple[str, ...] = ()) ->
 def _lengths(dataset: Dataset, name: str = "words") -> np.ndarray:
     """Length of each row of a column of lists, (N,) int64."""
     return np.array([len(row) for row in dataset[name][:]], dtype=np.int64)
+
+
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+OVERLAP = 0.25  # largest share of a window for words of the window before
+
+
+class Window(NamedTuple):
+    """Words `start .. end - 1` of a sentence; it gives the outputs for words `first .. last - 1`."""
+
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+def windows_of(sizes: Sequence[int] | np.ndarray, room: int) -> list[Window]:
+    """Windows of a sentence, from left to right; a single one if the sentence fits.
+
+    Args:
+        sizes: number of sub-words of each word, at least 1.
+        room: most sub-words in a window.
+
+    Raises:
+        ValueError: a word has more than `room` sub-words.
+    """
+    if max(sizes) > room:
+        word = int(np.argmax(sizes))
+        raise ValueError(f"word {word} has {sizes[word]} sub-words, but the encoder reads at most {room} at once")
+    ends = np.concatenate([[0], np.cumsum(sizes)])  # sub-words before each word, and in all
+    bounds = [(0, _furthest(ends, 0, room))]
+    while bounds[-1][1] < len(sizes):
+        before, end = bounds[-1]
+        start = int(np.searchsorted(ends, ends[end] - OVERLAP * room))
+        while _furthest(ends, start, room) == end:  # the next word is too long for all of these
+            start += 1
+        bounds.append((start, _furthest(ends, start, room)))
+    cuts = [0, *((later[0] + earlier[1]) // 2 for earlier, later in pairwise(bounds)), len(sizes)]
+    return [Window(*bound, *cut) for bound, cut in zip(bounds, pairwise(cuts), strict=True)]
+
+
+def _furthest(ends: np.ndarray, start: int, room: int) -> int:
+    """The end of the longest window that begins at a word."""
+    return int(np.searchsorted(ends, ends[start] + room, side="right")) - 1
+
+
+def subword_counts(sentences: list[list[str]], tokenizer: PreTrainedTokenizerBase) -> list[np.ndarray]:
+    """Numbers of sub-words of each word of N sentences; 1 for a word that becomes the unknown token."""
+    encoded = tokenizer(sentences, is_split_into_words=True, add_special_tokens=False, verbose=False)
+    counts = []
+    for i, words in enumerate(sentences):
+        found = np.array(encoded.word_ids(i), dtype=np.int64)
+        counts.append(np.bincount(found, minlength=len(words)).clip(min=1))
+    return counts

@@ -39,7 +39,7 @@ from ...cli.recipes import packaged_recipe, read_recipe, recipe_keys
 from ...cli.train.flags import GROUPS, WIDEST
 from ...cli.workers import Workers
 from ...core.task import TASKS
-from ...data.contents import fingerprint
+from ...data.hygiene import fingerprint
 from ...utils.messages import did_you_mean, printable
 from ...utils.options import check_given
 from ...utils.recorded import command_line

@@ -29,7 +29,7 @@ from ...cli.search import Goal, begun, check_optuna, has_trials, search
 from ...cli.train.arguments import Arguments
 from ...cli.train.program import Prepared
 from ...cli.workers import POLL, Workers
-from ...data.contents import fingerprint
+from ...data.hygiene import fingerprint
 from ...training.meters import EpochClock, NonFiniteLossError
 from ...utils.faults import AGAIN, DiskFullError, fault_of, writing
 from ...utils.files import locked, whole_file

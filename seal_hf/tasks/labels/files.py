@@ -19,14 +19,20 @@ from ...cli.flags import BATCH_SIZE
 from ...cli.output_kind import Evaluation, OutputKind, each_chunk, origin_of
 from ...core.decisions import as_threshold
 from ...core.hierarchy import hierarchy_of
-from ...data.arff_rows import ArffReader, FeatureTable, find_arff, is_arff
-from ...data.chunks import Chunk
 from ...data.column_choice import LABELS, need_column, usual_labels
 from ...data.common import WRITE_ZERO, DataError
-from ...data.image_rows import ImageFiles, ImageTable, image_column_of, image_files
 from ...data.label_cells import DIGITS, MULTI_HOT, gold_labels, in_order, label_cells, probability_cells
-from ...data.label_rows import TextReader, text_column_of
-from ...data.row_tables import Table
+from ...data.label_rows import (
+    FeatureTable,
+    ImageFiles,
+    ImageTable,
+    TextReader,
+    image_column_of,
+    image_files,
+    text_column_of,
+)
+from ...data.mulan import ArffReader, find_arff, is_arff
+from ...data.row_tables import Chunk, Table
 from ...data.table_sources import open_table
 from ...data.writers import Writer, schema_of, table_writer
 from ...saving.kinds import holds_image_classifier

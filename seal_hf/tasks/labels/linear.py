@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from ...core.decisions import folds
-from ...data.tensors.collators import TensorRows
-from ...data.tensors.length_order import longest_first
+from ...data.tensors.collators import TensorRows, longest_first
 from ...nets.encoders import inputs_of, task_features
 from ...nets.frozen_encoder import OUTPUTS
 from ...nets.heads import MEAN

@@ -22,8 +22,7 @@ from ...core.hierarchy import store_hierarchy
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
 from ...data.common import IMAGE, check_labels_differ
 from ...data.tensors.collators import TensorRows, tokenize
-from ...data.tensors.crops import resize_to
-from ...data.tensors.images import AUGMENTATIONS, ImageRows, load_image_processor
+from ...data.tensors.images import AUGMENTATIONS, ImageRows, load_image_processor, resize_to
 from ...data.tensors.words import load_tokenizer
 from ...energy_losses import CROSS_ENTROPY
 from ...loss_net.loss_net import LossNet

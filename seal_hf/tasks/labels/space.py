@@ -295,6 +295,13 @@ class MultiLabelSpace(OutputSpace):
         gradient in any of these losses, and adds 0 to their value. (A row without any known label adds log(K + 1) in
         `ranking`: gold and samples are the same there.)"""
         known = self._known(labels)
+        if self.soft_labels is not None:
+            if not getattr(self.loss, "reads_probabilities", False):
+                raise ValueError(
+                    "The training rows have probabilities of labels (--label_format probabilities), which only the "
+                    "task loss cross_entropy reads. Leave --task_loss out."
+                )
+            labels = self.soft_labels
         if known is not None:
             logits, labels = logits.masked_fill(~known, ABSENT), labels.masked_fill(~known, 0)
         samples = None

@@ -27,9 +27,11 @@ class TaskLoss(Options):
 
     Attributes:
         draws: True if it trains on samples of the task-net's distribution.
+        reads_probabilities: True if it also takes probabilities from 0 to 1 as labels.
     """
 
     draws = False
+    reads_probabilities = False
 
     @classmethod
     def from_arguments(cls, args: Any) -> TaskLoss:
@@ -106,7 +108,9 @@ class LabelwiseLoss(TaskLoss):
 
 
 class CrossEntropy(LabelwiseLoss):
-    """Binary cross-entropy, -Σ_j [ y_j log p_j + (1 - y_j) log(1 - p_j) ]."""
+    """Binary cross-entropy, -Σ_j [ y_j log p_j + (1 - y_j) log(1 - p_j) ]. y_j may be a probability."""
+
+    reads_probabilities = True
 
     def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
@@ -182,6 +186,8 @@ class LabelCorrelation(CrossEntropy):
 
     label_correlation_weight: float = option(1.0, least=0)  # w
 
+    reads_probabilities = False
+
     also_reads = ()
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -214,6 +220,7 @@ class Ranking(CrossEntropy):
     num_samples: int = option(20, least=1)  # K, the label sets per input
 
     draws = True
+    reads_probabilities = False
     also_reads = ()
 
     def __call__(

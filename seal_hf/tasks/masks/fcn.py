@@ -97,7 +97,7 @@ class FCNForSemanticSegmentation(PreTrainedModel):
         if output_hidden_states or not averaged:
             logits, hidden_states = self._scores(pixel_values)
         if averaged:
-            from ...data.tensors.crops import crop_averaged
+            from ...data.tensors.images import crop_averaged
 
             logits = crop_averaged(lambda crops: self._scores(crops)[0], pixel_values, size, self.config.crop_offsets)
         loss = None
@@ -167,7 +167,7 @@ def set_test_crops(
 def check_crops(config: FCNConfig, image_size: Sequence[int]) -> None:
     """Raises ValueError if the config's crops do not fit images of (H, W) pixels; () means an unknown size."""
     if config.crop_size is not None:
-        from ...data.tensors.crops import check_crop_size, crop_offsets
+        from ...data.tensors.images import check_crop_size, crop_offsets
 
         check_crop_size(config.crop_size)
         for side in image_size:

@@ -26,10 +26,10 @@ import torch
 
 from ...cli.output_kind import Evaluation, OutputKind, each_chunk, origin_of
 from ...core.masks import IGNORE, palette
-from ...data.chunks import Chunk, Reader
 from ...data.common import DataError
 from ...data.mask_values import MaskValues
 from ...data.pictures import pictures_of
+from ...data.row_tables import Chunk, Reader
 from ...data.writers import Rows, Writer
 from ...reports.common import results_table
 from ...saving.batches import image_batches

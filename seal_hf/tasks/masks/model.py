@@ -14,8 +14,7 @@ from transformers.models.auto import modeling_auto
 from ...core.task import DECISIONS
 from ...data import SegmentationData, load_masks
 from ...data.table_sources import loaded
-from ...data.tensors.crops import CROP_SIZE
-from ...data.tensors.images import load_image_processor
+from ...data.tensors.images import CROP_SIZE, load_image_processor
 from ...saving.batches import at_size, check_one_kind, image_batches
 from ...saving.kinds import for_other_labels, hub_options, label_maps
 from ...saving.model import SealModel, SealModelT
@@ -141,7 +140,7 @@ class SealForSegmentation(SealModel):
             crop_size: a fresh FCN predicts by averaging over crops of this size; train it on such crops ([`MaskRows`]).
                 None: whole images.
             crop_offsets: where these crops begin, or how many there are along a side, see
-                `data.tensors.crops.crop_offsets`.
+                `data.tensors.images.crop_offsets`.
             energy, energy_options: only `grid`, of several classes `class_grid`; `channels`, `dropout` and `width` of
                 the [`GridEnergy`].
             kwargs: for `from_pretrained`.

@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ...core.masks import IGNORE, palette
-from ...data.mask_reader import SegmentationSplit
+from ...data.masks import SegmentationSplit
 from ...reports.common import place
 from ...reports.page import MAX_ROWS, Plot, Section, Table
 from ...reports.plots import colour, lines, points, svg

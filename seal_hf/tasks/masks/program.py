@@ -15,8 +15,15 @@ from ...cli.search import ENERGY_RATES, FINE_TUNED, RATE, Space
 from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
 from ...data import MaskDataArguments, SegmentationData, load_masks
-from ...data.tensors.crops import CROP_SIZE, MaskRows, check_scaling, crop_offsets, pixel_scaling, resize_to
-from ...data.tensors.images import load_image_processor
+from ...data.tensors.images import (
+    CROP_SIZE,
+    MaskRows,
+    check_scaling,
+    crop_offsets,
+    load_image_processor,
+    pixel_scaling,
+    resize_to,
+)
 from ...reports.common import Ending
 from ...saving import take_loss_net
 from ...trainer import SealTrainer

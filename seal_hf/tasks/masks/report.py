@@ -17,8 +17,7 @@ from ...core.arrays import first_output
 from ...core.decisions import FIXED, THRESHOLD
 from ...core.masks import IGNORE, palette
 from ...core.space import OutputSpace
-from ...data.mask_reader import SegmentationSplit
-from ...data.masks import SegmentationData
+from ...data.masks import SegmentationData, SegmentationSplit
 from ...reports.card_kinds import CardKind, cut_in_words
 from ...reports.common import SHOWN, Ending, chosen_line, figure_rows, results_table, row_origin, score_of
 from ...training.evaluation import store

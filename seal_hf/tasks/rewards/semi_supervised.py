@@ -24,7 +24,7 @@ from ...core.sequences import IGNORED
 from ...core.space import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET
 from ...data import DataError, MultiLabelData, SegmentationData, TagSequenceData
 from ...data.common import IMAGE, PAIR, fixed_size_column
-from ...data.mask_reader import SegmentationSplit
+from ...data.masks import SegmentationSplit
 from ...data.tensors.collators import TensorRows
 from .reward import Reward
 

@@ -27,8 +27,8 @@ from typing import Any, ClassVar
 
 from ...cli.output_kind import Evaluation, OutputKind, each_chunk, origin_of
 from ...core.tag_schemes import given_types, scheme_of_model, spans
-from ...data.chunks import Chunk, Reader
 from ...data.common import DataError
+from ...data.row_tables import Chunk, Reader
 from ...data.sentences import Needs, Sentence, SentenceFile
 from ...data.tensors.vocabulary import Vocabulary
 from ...data.writers import Rows, Writer, add_text, table_writer

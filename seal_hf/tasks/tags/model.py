@@ -24,10 +24,8 @@ from ...data import TagSequenceData, load_tags
 from ...data.common import DataError
 from ...data.sentences import Sentence
 from ...data.table_sources import loaded
-from ...data.tensors.vocabulary import Vocabulary
-from ...data.tensors.windows import Window, subword_counts, windows_of
-from ...data.tensors.word_vectors import WordVectors
-from ...data.tensors.words import WordRows, marker_of, positions, saved_tokenizer
+from ...data.tensors.vocabulary import Vocabulary, WordVectors
+from ...data.tensors.words import Window, WordRows, marker_of, positions, saved_tokenizer, subword_counts, windows_of
 from ...nets.adapters import library_of
 from ...nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification, BiLSTMPreTrainedModel
 from ...saving.batches import check_one_kind, in_batches, trained_inputs, word_rows

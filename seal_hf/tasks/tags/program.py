@@ -17,8 +17,7 @@ from ...cli.train.arguments import TOO_LONG, Arguments, OriginArguments, RunArgu
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
 from ...core.energy import energies_of
 from ...data import TagDataArguments, TagSequenceData, load_srl, load_tags
-from ...data.tensors.vocabulary import Vocabulary
-from ...data.tensors.word_vectors import load_word_vectors
+from ...data.tensors.vocabulary import Vocabulary, load_word_vectors
 from ...data.tensors.words import PREDICATE_MARKERS, WordRows, encode_words, load_tokenizer, tokenize_words
 from ...nets.adapters import METHODS, QUANTIZATIONS
 from ...nets.text_pooling import most_tokens

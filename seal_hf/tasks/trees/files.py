@@ -19,10 +19,9 @@ from typing import Any, ClassVar
 
 from ...cli.output_kind import OutputKind
 from ...data.brackets import tags_to_tree
-from ...data.chunks import Chunk, Reader
+from ...data.row_tables import Chunk, Reader
 from ...data.sentences import Sentence
-from ...data.tree_sentences import TreeSentences, holds_brackets
-from ...data.trees import TREE_FILES
+from ...data.trees import TREE_FILES, TreeSentences, holds_brackets
 from ...data.writers import table_writer
 from ..tags.files import TagOutput, line_writer
 from ..tags.model import Tagged

@@ -116,6 +116,22 @@ def test_rows_of_weight_0_teach_the_task_net_nothing_and_accumulation_changes_no
     assert torch.equal(*(trained(tmp_path, rows, batch=96, **options) for rows in (with_weights(zero), other)))
 
 
+def test_probabilities_of_labels_are_read_in_their_place(tmp_path):
+    """Oracles: torch's loss, and a run on the labels that these probabilities are."""
+    space, soft = MultiLabelSpace(loss=TASK_LOSSES["cross_entropy"]()), torch.rand(2, 6, generator=GENERATOR)
+    logits, labels = torch.randn(2, 6, generator=GENERATOR), (soft >= 0.5).float()
+    labels[0, 1] = -1  # unknown
+    losses = F.binary_cross_entropy_with_logits(logits, soft, reduction="none").masked_fill(labels < 0, 0)
+    assert torch.allclose(space.of({"soft_labels": soft}).task_loss(logits, labels), losses.sum(1).mean())
+    flipped = tiny_run.table().with_format("numpy")["labels"][:] == 0
+    rows = tiny_run.table().add_column("soft_labels", flipped.astype(np.float32).tolist())
+    others = tiny_run.table().remove_columns("labels").add_column("labels", flipped.astype(np.float32).tolist())
+    one, other = (trained(tmp_path / str(i), TensorRows(table)) for i, table in enumerate((rows, others)))
+    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+    with pytest.raises(ValueError, match="which only the task loss cross_entropy reads"):
+        trained(tmp_path / "focal", TensorRows(rows), task_loss="focal")
+
+
 def test_evaluation_weighs_no_rows(tmp_path):
     found = trainer(tmp_path, with_weights(ROW_WEIGHTS))[0].evaluate()["eval_loss"]
     assert found == trainer(tmp_path)[0].evaluate()["eval_loss"]

@@ -10,8 +10,8 @@ from test_report_page_masks import decoded
 from test_run_segmentation import QUIET
 
 from seal_hf.core.masks import palette
-from seal_hf.data import digit_masks
-from seal_hf.data.mask_reader import SegmentationSplit
+from seal_hf.data import embedded
+from seal_hf.data.masks import SegmentationSplit
 from seal_hf.metrics import class_iou
 from seal_hf.reports.page import Page, render
 from seal_hf.tasks.masks import program as segmentation
@@ -71,7 +71,7 @@ def test_facts_against_a_loop_over_images():
 
 
 def test_a_run_leaves_a_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(digit_masks, "SIZES", {"train": 8, "validation": 4, "test": 4})
+    monkeypatch.setattr(embedded, "MASK_SIZES", {"train": 8, "validation": 4, "test": 4})
     few = "--dataset digit_classes --num_train_epochs 1 --per_device_train_batch_size 4 --crop_size 0".split()
     segmentation.main([*QUIET, str(tmp_path), *few])
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from tiny_tags import TAGS, sentences
 from transformers import AutoModel, pipeline
 
 from seal_hf import LossNet, SealForTokenClassification, Vocabulary
-from seal_hf.data import toy_tags
+from seal_hf.data import embedded
 from seal_hf.metrics import tag_metrics
 from seal_hf.tasks.tags import program as tagging
 
@@ -23,7 +23,7 @@ SIZES = {"train": 64, "validation": 30, "test": 60}
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
     """Of the embedded sentences."""
-    monkeypatch.setattr(toy_tags, "SIZES", SIZES)
+    monkeypatch.setattr(embedded, "TAG_SIZES", SIZES)
 
 
 def run(folder, *flags):

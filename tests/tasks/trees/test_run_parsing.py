@@ -22,7 +22,7 @@ from seal_hf import (
     tags_to_tree,
 )
 from seal_hf.cli import evaluate, predict
-from seal_hf.data import toy_trees
+from seal_hf.data import embedded
 from seal_hf.data.brackets import read_brackets
 from seal_hf.decisions import TagDecisions
 from seal_hf.metrics import tree_metrics
@@ -35,7 +35,7 @@ SMALL = "--num_train_epochs 2 --use_cpu true --disable_tqdm true --report_to non
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
     """Of the embedded grammar."""
-    monkeypatch.setattr(toy_trees, "SIZES", {"train": 48, "validation": 16, "test": 20})
+    monkeypatch.setattr(embedded, "TREE_SIZES", {"train": 48, "validation": 16, "test": 20})
 
 
 def run(folder, *flags):
@@ -56,10 +56,10 @@ CRF = "--loss ce --task_loss crf --crf_learning_rate 1e-2 --word_features pos".s
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """The folder of a BiLSTM with a CRF over the levels, which reads parts of speech, and its figures."""
-    folder, sizes = tmp_path_factory.mktemp("trained"), dict(toy_trees.SIZES)
-    toy_trees.SIZES.update(train=48, validation=16, test=20)
+    folder, sizes = tmp_path_factory.mktemp("trained"), dict(embedded.TREE_SIZES)
+    embedded.TREE_SIZES.update(train=48, validation=16, test=20)
     figures = run(folder, *CRF)
-    toy_trees.SIZES.update(sizes)
+    embedded.TREE_SIZES.update(sizes)
     return folder, figures
 
 
