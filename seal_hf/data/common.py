@@ -7,15 +7,18 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset, concatenate_datasets
 
 from ..core.hierarchy import Hierarchy
 from ..utils.messages import brief, did_you_mean, few
 from .hygiene import keys_of, repeat_notes
+from .late import datasets
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 IMAGE = "image"  # column of images
 PAIR = ("text", "text_pair")  # columns of a pair of texts, as tokenizers and pipelines call them
@@ -216,7 +219,7 @@ def make_dataset(
     columns: dict[str, pa.Array]
     if isinstance(inputs, np.ndarray):
         columns = {"features": fixed_size_column(inputs)}
-    elif isinstance(inputs, Dataset):
+    elif isinstance(inputs, datasets.Dataset):
         columns = {}  # joined below
     elif inputs and isinstance(inputs[0], tuple):
         parts = zip(*inputs, strict=True)
@@ -227,11 +230,11 @@ def make_dataset(
         columns["sample_weight"] = pa.array(weights, type=pa.float32())
     if soft is not None:
         columns["soft_labels"] = fixed_size_column(soft)
-    table = Dataset(pa.table({**columns, "labels": fixed_size_column(labels)}))
-    if not isinstance(inputs, Dataset):
+    table = datasets.Dataset(pa.table({**columns, "labels": fixed_size_column(labels)}))
+    if not isinstance(inputs, datasets.Dataset):
         return table
     images = inputs if inputs._indices is None else inputs.flatten_indices()  # else `datasets` flattens both
-    return concatenate_datasets([images, table], axis=1)
+    return datasets.concatenate_datasets([images, table], axis=1)
 
 
 def random_split(num_rows: int, fractions: Sequence[float], seed: int) -> list[np.ndarray]:
@@ -361,7 +364,7 @@ def label_data(
     }
     return MultiLabelData(
         name,
-        {np.ndarray: "features", Dataset: "images"}.get(type(inputs["train"]), "text"),
+        {np.ndarray: "features", datasets.Dataset: "images"}.get(type(inputs["train"]), "text"),
         tables["train"],
         tables["validation"],
         tables.get("test"),
@@ -376,7 +379,7 @@ def label_data(
 
 
 def _first_rows(inputs: Any, count: int) -> Any:
-    return inputs.select(range(count)) if isinstance(inputs, Dataset) else inputs[:count]
+    return inputs.select(range(count)) if isinstance(inputs, datasets.Dataset) else inputs[:count]
 
 
 def label_notes(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> list[str]:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset, DatasetInfo, Features
 
 from ..core.hierarchy import Hierarchy, find_cycle
 from ..utils.messages import few
 from .common import SPLITS, DataError, MultiLabelData, fixed_size_column, label_notes
+from .late import datasets
 from .line_files import not_utf8, unquoted
 
 SUFFIXES = (".csv", ".tsv")
@@ -171,9 +171,9 @@ def _closed(data: MultiLabelData, names: list[str], hierarchy: Hierarchy, notes:
         labels = np.pad(labels, ((0, 0), (0, len(added))))
         after[split] = hierarchy.closed(labels, added)
         columns = {name: flat.data.column(name) for name in rows.column_names}
-        closed = Dataset(pa.table({**columns, "labels": fixed_size_column(after[split])}))
-        kinds = Features({**rows.features, "labels": closed.features["labels"]})  # also of images
-        splits[split] = Dataset(closed.data.table, info=DatasetInfo(features=kinds))
+        closed = datasets.Dataset(pa.table({**columns, "labels": fixed_size_column(after[split])}))
+        kinds = datasets.Features({**rows.features, "labels": closed.features["labels"]})  # also of images
+        splits[split] = datasets.Dataset(closed.data.table, info=datasets.DatasetInfo(features=kinds))
     gained = [(after[split] > 0).sum(1) - (before[split] > 0).sum(1) for split in after]
     rows, total = sum(int((gain > 0).sum()) for gain in gained), sum(map(len, gained))
     notes = [*notes, f"{sum(int(gain.sum()) for gain in gained)} ancestors added to {rows} of {total} rows."]

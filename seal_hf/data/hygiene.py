@@ -10,10 +10,14 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from datasets import Dataset
+
+from .late import datasets
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 MISSING = ("nan", "null", "<na>", "n/a", "na", "none")  # texts that were missing values
 SEPARATORS = "|;,｜；，、،؛"  # in label cells; the first one in a cell separates it
@@ -115,7 +119,7 @@ def repeat_notes(rows: Mapping[str, Sequence[Hashable]]) -> list[str]:
 def keys_of(inputs: np.ndarray | Dataset | Sequence[str]) -> Sequence[Hashable]:
     """Rows of an array as bytes; images by the path of their file, or else by a hash of its contents; texts
     unchanged."""
-    if isinstance(inputs, Dataset):
+    if isinstance(inputs, datasets.Dataset):
         return [_image_key(cell) for cell in image_cells(inputs)]
     return [row.tobytes() for row in inputs] if isinstance(inputs, np.ndarray) else inputs
 
@@ -181,11 +185,11 @@ def _columns(rows: Any) -> dict[str, Any]:
         return {}
     if isinstance(rows, np.ndarray):
         return {"images": np.ascontiguousarray(rows).data}
-    if isinstance(rows, Dataset) and "image" in rows.column_names:
+    if isinstance(rows, datasets.Dataset) and "image" in rows.column_names:
         contents = map(image_content, image_cells(rows.select_columns(["image"])))
         hashes = (hashlib.sha256(content).digest() for content in contents)
         return _columns(rows.remove_columns(["image"])) | {"image": b"".join(hashes)}
-    if isinstance(rows, Dataset):
+    if isinstance(rows, datasets.Dataset):
         return {name: _as_bytes(np.asarray(values)) for name, values in rows.with_format("numpy")[:].items()}
     return {name: np.ascontiguousarray(getattr(rows, name)).data for name in ("images", "masks")}
 

@@ -8,11 +8,11 @@ from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 
 from ..utils.files import visible
 from .common import DataError
+from .late import datasets
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 FOLDERS = (  # names of folders of images and of their masks: ours, VOC's, labelme's, mmsegmentation's, ADE20K's

@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasets import Dataset
 
 from ..utils.messages import did_you_mean
 from .column_choice import TEXTS, need_column
 from .common import IMAGE, DataError
 from .image_files import IMAGE_SUFFIXES
+from .late import datasets
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 STRINGS = ("string", "large_string")
 USUAL = ("image", "images", "file_name", "filename", "file", "image_path", "path")  # names of the column
 FOLDER = "images"  # where files may be, beside the table that names them
 LOOKED_AT = 100  # rows
-FEATURE = datasets.Image()
 
 
 def is_image(feature: Any) -> bool:
@@ -92,7 +93,7 @@ def stored_images(table: Dataset, column: str, folder: Path, source: str, place:
     check_files(table, column, place)
     found = table.select_columns([column])
     found = found if column == IMAGE else found.rename_column(column, IMAGE)
-    return found.cast_column(IMAGE, FEATURE)
+    return found.cast_column(IMAGE, datasets.Image())
 
 
 def check_files(table: Dataset, column: str, place: Callable[[int], str]) -> None:
@@ -129,8 +130,8 @@ def named_images(names: Sequence[Any], folder: Path, place: Callable[[int], str]
     storage = pa.StructArray.from_arrays(
         [pa.nulls(len(files), pa.binary()), pa.array(files, pa.string())], ["bytes", "path"]
     )
-    info = datasets.DatasetInfo(features=datasets.Features({IMAGE: FEATURE}))
-    return Dataset(pa.table({IMAGE: storage}), info=info)
+    info = datasets.DatasetInfo(features=datasets.Features({IMAGE: datasets.Image()}))
+    return datasets.Dataset(pa.table({IMAGE: storage}), info=info)
 
 
 def image_paths(names: Sequence[Any], folder: Path, place: Callable[[int], str]) -> list[str]:

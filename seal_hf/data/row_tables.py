@@ -11,18 +11,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import datasets
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset, Features
 from pyarrow import parquet
 
 from .common import DataError, Origins, id_column
 from .image_tables import is_image
+from .late import datasets
 from .line_files import Lines, read_lines
 from .name_files import LABEL_LIST, names_beside, names_of_file
+
+if TYPE_CHECKING:
+    from datasets import Dataset, Features
 
 # --- what predictions read --------------------------------------------------------------------------------------------
 
@@ -126,9 +128,9 @@ class Table(ABC):
     def features(self) -> Features:
         """The columns as `datasets` has them, without those whose types are unknown."""
         try:
-            return Features() if self.types is None else Features.from_arrow_schema(self.types)
+            return datasets.Features() if self.types is None else datasets.Features.from_arrow_schema(self.types)
         except ValueError:  # a column is of a type that `datasets` does not know
-            return Features()
+            return datasets.Features()
 
     def head(self, count: int = FIRST) -> dict[str, list[Any]]:
         """The first rows, by column."""
@@ -207,7 +209,9 @@ class DataTable(Table):
         self.types = None if data.features is None else data.features.arrow_schema
         self.columns = list(data.features or next(self._rows(), {}))
         known = (data.info.splits or {}).get(split)
-        self.known_total = len(data) if isinstance(data, Dataset) else getattr(known, "num_examples", None) or None
+        self.known_total = (
+            len(data) if isinstance(data, datasets.Dataset) else getattr(known, "num_examples", None) or None
+        )
 
     def __iter__(self) -> Iterator[Row]:
         return enumerate(self._rows())
@@ -219,7 +223,7 @@ class DataTable(Table):
             raise DataError(f"{self.source}: its rows could not be read: {error}") from error
 
     def head(self, count: int = FIRST) -> dict[str, list[Any]]:
-        if not isinstance(self.data, Dataset):
+        if not isinstance(self.data, datasets.Dataset):
             return super().head(count)
         return self.data.select_columns(self._readable)[:count]
 
@@ -296,9 +300,9 @@ def _whole(file: Path) -> Dataset:
         table = opened.read()
     for column in table.schema:
         try:
-            Features.from_arrow_schema(pa.schema([column]))
+            datasets.Features.from_arrow_schema(pa.schema([column]))
         except ValueError as error:
             raise DataError(f"{file}: the column {column.name!r} is not readable: {error}. Remove it.") from error
     if len(set(table.column_names)) < len(table.column_names):
         raise DataError(f"{file}: two columns have the same name: {', '.join(table.column_names)}. Rename one.")
-    return Dataset(table)
+    return datasets.Dataset(table)

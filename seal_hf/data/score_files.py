@@ -1,9 +1,10 @@
 """Scores of labels by any model, and gold labels of the same rows, from tables and arrays.
 
 A table has a column for each label; or one column with the scores of a row by name, as pipelines of transformers,
-GLiNER and `seal-hf predict` write them; or a line for each row and label (columns `label` and `score`). An `.npz` has
-the array `probabilities`, (N, L), with `labels`, and perhaps `ids`. Gold labels are read as in training: a column of
-sets, or a column of 0 and 1 for each label, also of ARFF; or the array `gold`.
+GLiNER and `seal-hf predict` write them; or a line for each row and label (columns `label` and `score`). JSON may have a
+list for each row, without a name. An `.npz` has the array `probabilities`, (N, L), with `labels`, and perhaps `ids`; so
+has an `.npy` without names. Gold labels are read as in training: a column of sets, or a column of 0 and 1 for each
+label, also of ARFF; or a line for each row and label; or the array `gold`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,15 @@ from .table_sources import open_table
 
 IDS = ("id", "ids", "idx", "row_id")  # names of the column that tells rows apart
 SCORES = ("scores", "probabilities", "predictions")  # of a column with the scores of a row by name
-LONG_SCORES = ("score", "probability", "prob")  # of the column of scores, of one label in each line
+LONG_LABELS = ("label", "class")  # of the column of labels, one in each line
+LOGARITHMS = ("logprob", "log_probability")  # of a column of the logarithms of probabilities, of one label in each line
+LONG_SCORES = ("score", "probability", "prob", "p", "logit", *LOGARITHMS)  # of the column of scores beside it
+MARKS = ("gold", "value", "y")  # of a column of 0 and 1 beside the column of labels
 OF_PREDICT = "probability_"  # begins the columns that `seal-hf predict --probabilities all` writes
-ARRAYS = ("probabilities", "scores", "logits")  # in an .npz
+ARRAYS = ("probabilities", "scores", "logits", "arr_0")  # in an .npz; without a name, np.savez writes arr_0
 NAMES = ("labels", "label_names", "classes")
-GOLD = ("gold", "labels", "y")
+GOLD = ("gold", "labels", "y", "arr_0")
+BINARY = (".npz", ".npy")
 
 
 class Scores(NamedTuple):
@@ -68,7 +73,7 @@ def read_scores(
     Raises:
         DataError: names the file, and the row and label of a value that is no score.
     """
-    if Path(name).suffix.lower() == ".npz":
+    if Path(name).suffix.lower() in BINARY:
         found, place = _of_arrays(name, logits), lambda row: f"{name}, row {row} (counting from 0)"
     else:
         found, place = _of_table(name, logits, id_column)
@@ -77,14 +82,19 @@ def read_scores(
     values, expected = found.values, "a number"
     wrong = ~np.isfinite(values)
     if not logits:
-        wrong, expected = ~((values >= 0) & (values <= 1)), "a probability from 0 to 1; logits need --logits true"
+        wrong = ~((values >= 0) & (values <= 1))
+        expected = "a probability from 0 to 1; logits need --logits true, and a column that is no label must go"
     if wrong.any():
         row, label = (int(i) for i in np.argwhere(wrong)[0])
         raise DataError(
             f"{place(row)}: the score of {found.labels[label]!r} is {values[row, label]:g}; expected {expected}."
         )
     check_ids(name, found.ids)
-    return found._replace(values=sigmoid(values)) if logits else found
+    if not logits:
+        return found
+    notes = [f"{name}: all logits are from 0 to 1. If they are probabilities, leave --logits out."]
+    notes = notes if ((values >= 0) & (values <= 1)).all() else []
+    return found._replace(values=sigmoid(values), notes=[*found.notes, *notes])
 
 
 def _chosen(found: Scores, labels: Sequence[str]) -> Scores:
@@ -105,9 +115,13 @@ def _chosen(found: Scores, labels: Sequence[str]) -> Scores:
 
 
 def arrays_of(name: str) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz`. Raises DataError for a file that is missing or damaged, or holds Python objects."""
+    """The arrays of an `.npz`, or that of an `.npy` as `arr_0`. Raises DataError for a file that is missing or damaged,
+    or holds Python objects."""
     try:
-        with np.load(name, allow_pickle=False) as stored:
+        stored = np.load(name, allow_pickle=False)
+        if isinstance(stored, np.ndarray):
+            return {"arr_0": stored}
+        with stored:
             return {key: stored[key] for key in stored.files}
     except FileNotFoundError as error:
         raise DataError(f"{name}: no such file.") from error
@@ -139,6 +153,9 @@ def _of_arrays(name: str, logits: bool) -> Scores:
 
 def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, Callable[[int], str]]:
     """The scores of a table, and the place of a row."""
+    if (lists := _lists_of(Path(name))) is not None:
+        cells = [_by_name(row, f"{name}, row {i} (counting from 0)") for i, row in enumerate(lists)]
+        return _joined(name, cells, None, logits, []), lambda row: f"{name}, row {row} (counting from 0)"
     table = open_table(name)
     numbers: list[int] = []
     rows: list[dict[str, Any]] = []
@@ -153,19 +170,20 @@ def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, C
 
     id_column = id_column_of(table.columns, id_column, table.source)
     notes = [table.note] if table.note else []
+    named = next((column for column in LONG_LABELS if column in table.columns), None)
     long = next((column for column in LONG_SCORES if column in table.columns), None)
-    if long is not None and "label" in table.columns:
+    if named is not None and long is not None:
         if id_column is None:
             raise DataError(
                 f"{table.source} has a label in each line, but no column {' or '.join(IDS)} that tells the rows apart. "
                 "Name it with --id_column."
             )
-        return _of_lines(table.source, rows, id_column, long, logits, place, notes)
+        return _of_lines(table.source, rows, (id_column, named, long), logits, place, notes)
     ids = None if id_column is None else [id_of(row[id_column]) for row in rows]
     others = [column for column in table.columns if column != id_column and column not in INDEXES]
     by_name = next((column for column in (*SCORES, *others) if column in others and _is_by_name(rows, column)), None)
     if by_name is not None:
-        cells = [_by_name(row[by_name], place(i)) for i, row in enumerate(rows)]
+        cells = [_by_name(_with_names(row, by_name), place(i)) for i, row in enumerate(rows)]
         return _joined(table.source, cells, ids, logits, notes), place
     labels = [column for column in others if column.startswith(OF_PREDICT)]
     begin = len(OF_PREDICT) if labels else 0
@@ -239,7 +257,33 @@ def _parsed(value: Any) -> Any:
 
 def _is_by_name(rows: Sequence[dict[str, Any]], column: str) -> bool:
     value = next((found for row in rows if (found := _parsed(row[column])) not in (None, "", [], {})), None)
-    return isinstance(value, dict) or (isinstance(value, list) and isinstance(value[0], (dict, list, tuple)))
+    if isinstance(value, list):
+        return isinstance(value[0], (dict, list, tuple)) or (column in SCORES and _is_number(value[0]))
+    return isinstance(value, dict)
+
+
+def _with_names(row: dict[str, Any], column: str) -> Any:
+    """A cell of scores. Numbers alone get the names in the column `labels`, as a zero-shot pipeline gives them, or are
+    called 0, 1, 2, ..."""
+    value, names = _parsed(row[column]), _parsed(row.get("labels"))
+    if not isinstance(value, list) or not value or not all(map(_is_number, value)):
+        return value
+    names = names if isinstance(names, list) and len(names) == len(value) else range(len(value))
+    return [*zip(names, value, strict=True)]
+
+
+def _lists_of(path: Path) -> list[list[Any]] | None:
+    """The rows of a file of lists, one for each text, as GLiNER and pipelines give them; None for any other file."""
+    if path.suffix.lower() not in (".json", ".jsonl") or not path.is_file():
+        return None
+    try:
+        text = path.read_text(encoding="utf-8-sig").strip()
+        if text[:1] != "[":
+            return None
+        found = json.loads(text) if path.suffix.lower() == ".json" else [*map(json.loads, text.splitlines())]
+    except (ValueError, RecursionError):
+        return None  # the reader of tables says what is wrong
+    return found if all(isinstance(row, list) for row in found) else None
 
 
 def _by_name(value: Any, where: str) -> dict[str, float]:
@@ -291,23 +335,23 @@ def _joined(
 def _of_lines(
     source: str,
     rows: Sequence[dict[str, Any]],
-    id_column: str,
-    score: str,
+    columns: tuple[str, str, str],
     logits: bool,
     place: Callable[[int], str],
     notes: list[str],
 ) -> tuple[Scores, Callable[[int], str]]:
-    """Scores from one line for each row and label."""
+    """Scores from one line for each row and label: `columns` of ids, of labels and of scores."""
     cells: dict[str, dict[str, float]] = {}
     first: list[int] = []
     for i, row in enumerate(rows):
-        one, label = id_of(row[id_column]), str(row["label"])
+        one, label = id_of(row[columns[0]]), str(row[columns[1]])
         if one not in cells:
             first.append(i)
         cell = cells.setdefault(one, {})
         if label in cell:
             raise DataError(f"{place(i)}: a second score of {label!r} for the row {one!r}. Keep one.")
-        cell[label] = _number(row[score], label, place(i))
+        score = _number(row[columns[2]], label, place(i))
+        cell[label] = float(np.exp(score)) if columns[2] in LOGARITHMS else score
     return _joined(source, [*cells.values()], [*cells], logits, notes), lambda row: place(first[row])
 
 
@@ -335,7 +379,7 @@ def read_gold(
     Raises:
         DataError: rows or labels that do not match; no gold label at all; or a damaged file.
     """
-    if Path(name).suffix.lower() == ".npz":
+    if Path(name).suffix.lower() in BINARY:
         gold, ids = _gold_arrays(name, scores.labels)
     elif Path(name).suffix.lower() == ".arff":
         gold, ids = _gold_arff(Path(name), scores.labels), None
@@ -343,6 +387,10 @@ def read_gold(
         gold, ids = _gold_table(name, scores, id_column, label_column, label_format)
     places, notes = matched(name, ids, len(gold), scores.source, scores.ids, len(scores.values))
     gold = gold[places]
+    for rows, said in ((gold.max(0, initial=0) < 1, "no row has"), (gold.min(0, initial=1) > 0, "all rows have")):
+        if rows.any() and len(gold):
+            of_one_class = [repr(scores.labels[i]) for i in np.flatnonzero(rows)]
+            notes.append(f"{name}: {said} {few(of_one_class, 5)}, so that little can be fitted for it.")
     if not gold.max(initial=0) > 0:
         raise DataError(f"{name}: no row has a gold label, so there is nothing to fit or measure.")
     if not (gold == 0).any():
@@ -416,7 +464,9 @@ def _gold_table(
     rows = list(table)
     id_column = id_column_of(table.columns, id_column, table.source)
     ids = None if id_column is None else [id_of(row[id_column]) for _, row in rows]
-    column = label_column or usual_column(LABELS, table.columns)
+    column = label_column or usual_column((*LABELS, *LONG_LABELS), table.columns)
+    if ids is not None and column in LONG_LABELS and len(set(ids)) < len(ids):
+        return _gold_lines(table, rows, ids, column, scores)
     if column is not None:
         if column not in table.columns:
             raise DataError(
@@ -430,6 +480,24 @@ def _gold_table(
     columns = {label: [row[label] for _, row in rows] for label in own}
     marks = has_marks(columns.values())
     return column_labels(columns, lambda i: table.place(rows[i][0]), marks).astype(np.int8), ids
+
+
+def _gold_lines(
+    table: Any, rows: Sequence[tuple[int, Any]], ids: list[str], column: str, scores: Scores
+) -> tuple[np.ndarray, list[str]]:
+    """Gold labels from a line for each row and label. A column of 0 and 1 may stand beside; without it a line is a gold
+    label, and a row of the scores without a line has none."""
+    mark = next((each for each in MARKS if each in table.columns), None)
+    known = [*dict.fromkeys(ids)] if mark else [*dict.fromkeys([*ids, *(scores.ids or ())])]
+    places, names = {one: i for i, one in enumerate(known)}, {name: i for i, name in enumerate(scores.labels)}
+    gold = np.zeros((len(known), len(names)), dtype=np.int8)
+    for one, (number, row) in zip(ids, rows, strict=True):
+        label, value = str(row[column]), "1" if mark is None else id_of(row[mark])
+        if label not in names or value not in ("0", "1"):
+            what = f"{label!r}, which has no scores" if label not in names else f"{mark} {value!r}; expected 0 or 1"
+            raise DataError(f"{table.place(number)}: {what}.")
+        gold[places[one], names[label]] = int(value)
+    return gold, known
 
 
 def _check_same(own: Sequence[str], labels: Sequence[str], source: str) -> None:

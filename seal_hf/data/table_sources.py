@@ -8,19 +8,21 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import datasets
 import pyarrow as pa
-from datasets import Dataset
 
 from ..utils.files import visible
 from ..utils.messages import few
 from .common import DataError
 from .image_tables import image_column
+from .late import datasets
 from .line_files import SUFFIXES
 from .name_files import is_name_file
 from .row_tables import DataTable, LineTable, ParquetTable, Table
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 SPLIT_WORDS = {
     "train": ("train", "training"),
@@ -205,7 +207,7 @@ def from_hub(name: str, streaming: bool = False) -> dict[str, Table]:
 def _of_datasets(splits: Mapping[str, Any], source: str, folder: Path = Path()) -> dict[str, Table]:
     return {
         word: DataTable(
-            data.with_format(None) if isinstance(data, Dataset) else data,
+            data.with_format(None) if isinstance(data, datasets.Dataset) else data,
             f"{source}, {word} split" if word else source,
             folder,
             word,
@@ -216,7 +218,7 @@ def _of_datasets(splits: Mapping[str, Any], source: str, folder: Path = Path()) 
 
 def _as_dataset(table: Any, source: str) -> Dataset:
     pandas = sys.modules.get("pandas")  # a frame exists only if pandas is imported
-    if isinstance(table, Dataset):
+    if isinstance(table, datasets.Dataset):
         return table
     if pandas is not None and isinstance(table, pandas.DataFrame):
         return _of_frame(table, source)
@@ -228,12 +230,12 @@ def _of_frame(frame: Any, source: str) -> Dataset:
     """A pandas frame as a table, without its index. Sets become lists, and images are encoded losslessly."""
     frame = frame.rename(columns=str)
     try:
-        return Dataset(pa.Table.from_pandas(frame, preserve_index=False))
+        return datasets.Dataset(pa.Table.from_pandas(frame, preserve_index=False))
     except (pa.ArrowException, ValueError, TypeError) as error:
         if not frame.columns.is_unique:
             raise DataError(f"{source}: two columns have the same name: {', '.join(frame.columns)}.") from error
     try:
-        return Dataset.from_dict({name: [_plain(v) for v in frame[name].tolist()] for name in frame.columns})
+        return datasets.Dataset.from_dict({name: [_plain(v) for v in frame[name].tolist()] for name in frame.columns})
     except Exception as error:
         where = next((place for name in frame.columns if (place := _odd_value(frame[name].tolist(), name))), "a column")
         raise DataError(f"{source}: {where} holds values of several kinds: {error}. Give it one kind.") from error

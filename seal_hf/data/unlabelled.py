@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset, concatenate_datasets
+from datasets import Dataset, Image, concatenate_datasets
 
 from .common import IMAGE, PAIR, DataError, MultiLabelData, fixed_size_column
 from .image_files import resized, size_of
-from .image_tables import FEATURE
 from .label_rows import FeatureTable, ImageTable, TextReader, image_column_of, image_files, text_column_of
 from .mulan import ArffReader, find_arff, is_arff
 from .pictures import pictures_of
@@ -113,7 +112,7 @@ def add_label_sets(
             images = ImageTable(table, image_column_of(table, image_column, data.columns.get("image_column")))  # type: ignore[assignment]
         cells = [cell for chunk in images.chunks(AT_ONCE) for cell in chunk.inputs]  # type: ignore[union-attr]
         stored = [cell if isinstance(cell, dict) else {"bytes": None, "path": cell} for cell in cells]
-        rows = Dataset.from_dict({IMAGE: stored}).cast_column(IMAGE, FEATURE)
+        rows = Dataset.from_dict({IMAGE: stored}).cast_column(IMAGE, Image())
     else:
         table, pairs = open_table(file, usual="train"), PAIR[1] in data.train.column_names
         reader = TextReader(

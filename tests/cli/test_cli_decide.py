@@ -133,6 +133,56 @@ def test_logits_missing_names_other_columns_and_order(rows, tmp_path):
     assert len(notes) == 1 and "matched by their order" in notes[0]
 
 
+def test_scores_as_other_tools_dump_them(rows, tmp_path):
+    """Lists of objects for each text (GLiNER, a pipeline), a zero-shot pipeline, a language model, numpy."""
+    p, gold = rows
+    lists = [[{"label": n, "score": s} for n, s in zip(NAMES, row, strict=True)] for row in p.tolist()]
+    (tmp_path / "lists.json").write_text(json.dumps(lists))
+    (tmp_path / "lists.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in lists))
+    write(tmp_path / "zero.jsonl", [{"sequence": "x", "labels": NAMES, "scores": row} for row in p.tolist()])
+    lines = [{"id": row["id"], "class": row["label"], "logprob": np.log(max(row["score"], 1e-300))} for row in long(p)]
+    write(tmp_path / "lm.csv", lines)
+    for name in ("lists.json", "lists.jsonl", "zero.jsonl", "lm.csv"):
+        found = read_scores(str(tmp_path / name))
+        assert found.labels == NAMES and found.ids == (IDS if name == "lm.csv" else None)
+        np.testing.assert_allclose(found.values, p, rtol=1e-12)
+    np.savez(tmp_path / "p.npz", p)
+    np.save(tmp_path / "p.npy", p)
+    write(tmp_path / "vectors.jsonl", [{"probabilities": row} for row in p.tolist()])
+    for name in ("p.npz", "p.npy", "vectors.jsonl"):
+        found = read_scores(str(tmp_path / name))
+        assert found.labels == ["0", "1", "2", "3"]
+        np.testing.assert_array_equal(found.values, p)
+    marked = [
+        {"id": i, "label": n, "gold": y}
+        for i, row in zip(IDS, gold.tolist(), strict=True)
+        for n, y in zip(NAMES, row, strict=True)
+    ]
+    scores = read_scores(str(write(tmp_path / "s.csv", wide(p))))
+    positive = [{"id": row["id"], "label": row["label"]} for row in marked if row["gold"]]
+    for table in (marked, positive):
+        read, notes = read_gold(str(write(tmp_path / "g.csv", table)), scores)
+        np.testing.assert_array_equal(read, gold)
+        assert notes == []
+    marked[5]["label"] = "hail"
+    with pytest.raises(ValueError, match="g.csv, line 7: 'hail', which has no scores"):
+        read_gold(str(write(tmp_path / "g.csv", marked)), scores)
+
+
+def test_labels_of_one_class_and_logits_that_look_like_probabilities_are_noted(rows, tmp_path):
+    p, gold = rows
+    scores = read_scores(str(write(tmp_path / "s.csv", wide(p))), logits=True)
+    assert scores.notes == [
+        f"{tmp_path / 's.csv'}: all logits are from 0 to 1. If they are probabilities, leave --logits out."
+    ]
+    table = [
+        {"id": one, **dict(zip(NAMES, row, strict=True)), "wind": 0, "7": 1}
+        for one, row in zip(IDS, gold.tolist(), strict=True)
+    ]
+    _, notes = read_gold(str(write(tmp_path / "g.csv", table)), scores)
+    assert [note.split(": ")[1].split(",")[0] for note in notes] == ["no row has 'wind'", "all rows have '7'"]
+
+
 @pytest.mark.parametrize(
     "scores, flags, message",
     [
@@ -333,7 +383,7 @@ def test_the_command_imports_no_torch(files, tmp_path):
     code = (
         "import sys; sys.argv = ['seal-hf', 'decide', *sys.argv[1:]]\n"
         "from seal_hf.__main__ import main\nmain()\n"
-        "print(*{'torch', 'transformers', 'sklearn', 'seal_hf.api'} & sys.modules.keys())"
+        "print(*{'torch', 'transformers', 'datasets', 'sklearn', 'seal_hf.api'} & sys.modules.keys())"
     )
     for name, flags in (("fit", ["--output", "d.json"]), ("report", ["--decisions", "d.json", "--output", "r.html"])):
         all_flags = [*words(files), *flags]
