@@ -19,8 +19,8 @@ from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
 from transformers.trainer_pt_utils import AcceleratorConfig
 
 from ..core.label_sets import SPARSE_FROM
-from ..core.task import COSTS, choices, task_losses
-from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES, EnergyLoss
+from ..core.task import choices, task_losses
+from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES, EnergyLoss
 from ..extensions.cost_augmented import PARAMETERIZATIONS
 from ..extensions.hypergradient import METHODS, PRODUCTS, Hypergradient
 from ..loss_net.energy_weight import SCHEDULES
@@ -65,16 +65,10 @@ class GuardedArguments(TrainingArguments):
             trainers, like the Trainer of transformers 5, do not check the folder.
     """
 
-    min_steps: int = field(default=0, metadata={"help": "More epochs with few rows, up to so many updates."})
-    resume_from_checkpoint: str | None = field(
-        default=None, metadata={"help": "Resume from a checkpoint: its folder, or last: the last one, if any."}
-    )
-    resume_changed: bool = field(
-        default=False, metadata={"help": "Resume although arguments differ from the checkpoint's."}
-    )
-    overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Replace the run that the output folder holds."}
-    )
+    min_steps: int = 0
+    resume_from_checkpoint: str | None = None
+    resume_changed: bool = False
+    overwrite_output_dir: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         return as_pickled(vars(self))
@@ -209,20 +203,14 @@ class MaskArguments:
             task-net; the FCN's range is 0 to 1.
     """
 
-    pixel_loss: str = field(
-        default="sum", metadata={"help": f"Over the pixels of a mask: {', '.join(choices()['pixel_loss'])}."}
-    )
-    soft_iou_weight: float = field(default=1.0, metadata={"help": "Weight of 1 - soft IoU in the loss soft_iou."})
-    dice_weight: float = field(default=1.0, metadata={"help": "Weight of 1 - soft F1 in the loss dice."})
-    lovasz_weight: float = field(default=1.0, metadata={"help": "Weight of the Lovász extension in the loss lovasz."})
-    sample_coherence: str = field(
-        default="none", metadata={"help": f"Samples of masks: {', '.join(choices()['sample_coherence'])}."}
-    )
-    coherence_size: int = field(default=4, metadata={"help": "Scale of the field or side of a patch, in pixels."})
-    independent_share: float = field(default=0.1, metadata={"help": "Share of patches with independent pixels."})
-    input_noise_std: float = field(
-        default=0.1, metadata={"help": "Standard deviation of noise on inputs, in pixel units."}
-    )
+    pixel_loss: str = "sum"
+    soft_iou_weight: float = 1.0
+    dice_weight: float = 1.0
+    lovasz_weight: float = 1.0
+    sample_coherence: str = "none"
+    coherence_size: int = 4
+    independent_share: float = 0.1
+    input_noise_std: float = 0.1
 
 
 LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
@@ -380,8 +368,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         adapter_export (`str`, default `"auto"`): how a task-net with adapters is saved and pushed: `merged` into plain
             weights; `adapter`, the adapter alone in its library's format; or `auto`, merged if this kind of adapter can
             be. Checkpoints hold the adapters alone.
-        loss_net_learning_rate (`float`, default 1e-3), loss_net_weight_decay (`float`, default 0.0): rate and weight
-            decay of the loss-net.
+        loss_net_learning_rate (`float`, default 1e-3): rate of the loss-net.
+        loss_net_weight_decay (`float`, default 0.0): weight decay of the loss-net.
         loss_net_encoder_learning_rate (`float`, optional): rate of the loss-net's own encoder or adapter; default: the
             task-net's `learning_rate`; for an MLP, BiLSTM or CNN `loss_net_learning_rate`. A pretrained encoder
             needs a small rate (the authors: 1e-5 beside 1e-4 for the head).
@@ -413,135 +401,67 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             phase and in evaluation, where it is frozen, it stays eager.
     """
 
-    energy_loss: str = field(
-        default="nce",
-        metadata={
-            "aliases": ["--loss"],
-            "help": f"Loss of the loss-net: {', '.join(ENERGY_LOSSES)}; or ce (no loss-net).",
-        },
-    )
-    num_samples: int = field(default=20, metadata={"help": "K, samples per input."})
-    energy_weight: float | None = field(
-        default=None, metadata={"help": "λ1, weight of the energy in the task-net's loss; default: chosen by a rule."}
-    )
-    task_weight: float = field(default=1.0, metadata={"help": "λ2, weight of the task loss in the task-net's loss."})
-    energy_weight_schedule: str = field(
-        default="constant", metadata={"help": f"λ1 over the run: {', '.join(SCHEDULES)}."}
-    )
-    energy_weight_balance: bool = field(
-        default=False, metadata={"help": "λ1 relative to the norms of the two gradients at the logits."}
-    )
-    margin_cost: str = field(
-        default="f1", metadata={"help": f"Δ between candidates: {', '.join(COSTS)} (iou: of masks)."}
-    )
-    perturbation_std: float = field(default=1.0, metadata={"help": "Standard deviation of regression_s' logit noise."})
-    regression_samples: str = field(
-        default="continuous", metadata={"help": f"Structures of regression_s: {', '.join(REGRESSION_SAMPLES)}."}
-    )
+    energy_loss: str = field(default="nce", metadata={"aliases": ["--loss"]})
+    num_samples: int = 20
+    energy_weight: float | None = None
+    task_weight: float = 1.0
+    energy_weight_schedule: str = "constant"
+    energy_weight_balance: bool = False
+    margin_cost: str = "f1"
+    perturbation_std: float = 1.0
+    regression_samples: str = "continuous"
 
-    margin_type: str = field(default="rescaled", metadata={"help": f"Margin: {', '.join(MARGINS)}."})
-    inference_truncation: bool = field(
-        default=False, metadata={"help": "Inference networks maximise the hinge cut at 0."}
-    )
-    perceptron_weight: float = field(default=1.0, metadata={"help": "λ of infnet_plus."})
-    cost_augmented_network: str = field(
-        default="stacked", metadata={"help": f"F of infnet_plus: {', '.join(PARAMETERIZATIONS)}."}
-    )
-    cost_augmented_task_weight: float = field(default=0.0, metadata={"help": "Weight of F's own task loss."})
+    margin_type: str = "rescaled"
+    inference_truncation: bool = False
+    perceptron_weight: float = 1.0
+    cost_augmented_network: str = "stacked"
+    cost_augmented_task_weight: float = 0.0
 
-    cost_weight: float = field(default=0.0, metadata={"help": "α, weight of a sample's cost in its logit."})
-    distinct_samples: bool = field(default=False, metadata={"help": "Drop repeated samples and the gold."})
-    gold_mix: float = field(default=0.0, metadata={"help": "Share of the gold in the samples, below 1."})
+    cost_weight: float = 0.0
+    distinct_samples: bool = False
+    gold_mix: float = 0.0
 
-    task_loss: str = field(
-        default="cross_entropy", metadata={"help": f"The task-net's own loss: {', '.join(task_losses())}."}
-    )
-    label_correlation_weight: float = field(
-        default=1.0, metadata={"help": "Weight of the pairs of labels in label_correlation."}
-    )
-    unique_roles_weight: float = field(default=1.0, metadata={"help": "Weight of the constraint of unique_roles."})
-    head_learning_rate: float | None = field(
-        default=None,
-        metadata={"help": "Rate of a fresh classifier beside a pretrained encoder; default: 1e-2."},
-    )
-    crf_learning_rate: float | None = field(default=None, metadata={"help": "Learning rate of the CRF's transitions."})
-    tag_score: str = field(
-        default="accuracy", metadata={"help": f"Score of tags: {', '.join(choices()['tag_score'])}."}
-    )
-    constrained_decoding: bool = field(default=False, metadata={"help": "Decode within the tags' scheme."})
+    task_loss: str = "cross_entropy"
+    label_correlation_weight: float = 1.0
+    unique_roles_weight: float = 1.0
+    head_learning_rate: float | None = None
+    crf_learning_rate: float | None = None
+    tag_score: str = "accuracy"
+    constrained_decoding: bool = False
 
-    sparse_labels_from: int = field(
-        default=SPARSE_FROM, metadata={"help": "Number of labels from which candidates are sparse."}
-    )
-    relaxed_mass: float = field(default=0.99, metadata={"help": "Sparse labels: share of the output's mass kept."})
-    relaxed_width: int = field(default=256, metadata={"help": "Sparse labels: most labels of the output kept."})
+    sparse_labels_from: int = SPARSE_FROM
+    relaxed_mass: float = 0.99
+    relaxed_width: int = 256
 
-    loss_net_steps: int = field(default=1, metadata={"help": "n_E, loss-net updates per task-net update."})
-    loss_net_every: int = field(default=1, metadata={"help": "k, task-net updates per loss-net phase."})
-    batch_repeats: int = field(default=1, metadata={"help": "n_F, repetitions of each accumulation window."})
+    loss_net_steps: int = 1
+    loss_net_every: int = 1
+    batch_repeats: int = 1
 
-    hypergradient: str = field(
-        default="none", metadata={"help": f"Implicit gradients for the loss-net: {', '.join(METHODS)}."}
-    )
-    hypergradient_terms: int = field(default=Hypergradient.terms, metadata={"help": "Terms, iterations or steps."})
-    hypergradient_scale: float | None = field(
-        default=Hypergradient.scale,
-        metadata={"help": "c, divisor of the Hessian in the series; default: best per term; unrolled: 100."},
-    )
-    hypergradient_damping: float = field(
-        default=Hypergradient.damping, metadata={"help": "Added to the Hessian's diagonal."}
-    )
-    hypergradient_product: str = field(
-        default=Hypergradient.product, metadata={"help": f"Hessian-vector products: {', '.join(PRODUCTS)}."}
-    )
-    hypergradient_parameters: str = field(
-        default="head", metadata={"help": "Parameters of the Hessian: head, adapters, all, or a regular expression."}
-    )
+    hypergradient: str = "none"
+    hypergradient_terms: int = Hypergradient.terms
+    hypergradient_scale: float | None = Hypergradient.scale
+    hypergradient_damping: float = Hypergradient.damping
+    hypergradient_product: str = Hypergradient.product
+    hypergradient_parameters: str = "head"
 
-    loss_net_encoder: str | None = field(
-        default=None,
-        metadata={
-            "help": f"One of {', '.join(LOSS_NET_ENCODERS)}; default: as the loss-net was built; separate if fresh."
-        },
-    )
-    freeze_encoder: bool = field(
-        default=False, metadata={"help": "Train only the head, on encoder features that are computed once."}
-    )
-    loss_net_feature_cache: str | None = field(
-        default=None, metadata={"help": "Folder; freezes the loss-net's own encoder and keeps its features there."}
-    )
-    adapter_export: str = field(default="auto", metadata={"help": f"One of {', '.join(ADAPTER_EXPORTS)}."})
-    loss_net_learning_rate: float = field(default=1e-3, metadata={"help": "Learning rate of the loss-net."})
-    loss_net_encoder_learning_rate: float | None = field(
-        default=None,
-        metadata={"help": "Learning rate of the loss-net's own encoder; default if pretrained: learning_rate."},
-    )
-    loss_net_weight_decay: float = field(default=0.0, metadata={"help": "Weight decay of the loss-net."})
-    loss_net_warmup_steps: int = field(default=0, metadata={"help": "Warm-up, in loss-net updates."})
-    loss_net_lr_scheduler_type: str = field(default="constant", metadata={"help": "Schedule of the loss-net's rate."})
-    loss_net_max_grad_norm: float = field(
-        default=10.0, metadata={"help": "Gradient clipping of the loss-net; 0 = none."}
-    )
+    loss_net_encoder: str | None = None
+    freeze_encoder: bool = False
+    loss_net_feature_cache: str | None = None
+    adapter_export: str = "auto"
+    loss_net_learning_rate: float = 1e-3
+    loss_net_encoder_learning_rate: float | None = None
+    loss_net_weight_decay: float = 0.0
+    loss_net_warmup_steps: int = 0
+    loss_net_lr_scheduler_type: str = "constant"
+    loss_net_max_grad_norm: float = 10.0
 
-    decoder: str | None = field(
-        default=None, metadata={"help": "How the saved task-net decides; default: chosen on validation rows."}
-    )
-    target: str | list[str] = field(
-        default_factory=lambda: ["f1_example"],
-        metadata={"help": f"Figure by which the decoder is chosen: {', '.join(choices()['target'])} FILE."},
-    )
-    fold_decision: bool = field(
-        default=False,
-        metadata={"help": "Save the threshold in the classifier's bias, so that a cut at 0.5 applies it."},
-    )
-    license: str | None = field(
-        default=None, metadata={"help": "License in the model card, as on the Hub: apache-2.0."}
-    )
+    decoder: str | None = None
+    target: str | list[str] = field(default_factory=lambda: ["f1_example"])
+    fold_decision: bool = False
+    license: str | None = None
 
-    loss_net_gradient_checkpointing: bool = field(
-        default=False, metadata={"help": "Recompute the layers of the loss-net's own encoder in the backward."}
-    )
-    loss_net_torch_compile: bool = field(default=False, metadata={"help": "Compile the loss-net for its own phase."})
+    loss_net_gradient_checkpointing: bool = False
+    loss_net_torch_compile: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -29,13 +29,14 @@ from .arguments import check_label_names, check_own_loss, check_saving
 from .checkpoints import Checkpoints, contents
 from .checks import check_best_metric, check_embeddings, warn_of_other_rows
 from .epochs import (
+    NewEpoch,
     SaveAfterEvaluation,
     SeededByEpoch,
     check_workers,
+    epochs_for,
+    learns_epochs,
     logged,
     order_seed,
-    take_steps,
-    tell_epochs,
     unchanged,
 )
 from .evaluation import changed, scored_by, scorer
@@ -214,8 +215,18 @@ class StructuredTrainer(Trainer):
         if is_seeded or getattr(sampler, "generator", 0) is not None:
             return sampler
         sampler = SeededByEpoch(sampler, order_seed(self.args))
-        tell_epochs(self, sampler)
+        self._tell_epochs(sampler)
         return sampler
+
+    def _tell_epochs(self, told: Any) -> None:
+        """Add the callback for training rows or a sampler, if it has `set_epoch`, in place of one for others of its
+        type."""
+        if not learns_epochs(told):
+            return
+        for callback in self.callback_handler.callbacks[:]:
+            if isinstance(callback, NewEpoch) and type(callback.told) is type(told):
+                self.remove_callback(callback)
+        self.add_callback(NewEpoch(told))
 
     def see(self, space: OutputSpace, dataset: Any) -> None:
         """Show a space the labels of a data set. A user's collator may change them: then they count as unseen."""
@@ -350,8 +361,8 @@ class StructuredTrainer(Trainer):
         anew. ValueError for an incomplete checkpoint, or one of a run with other arguments unless `resume_changed`."""
         self._resumed_from = self.checkpoints.folder_to_resume(resume_from_checkpoint)
         warn_of_other_rows(self.args, self._resumed_from)
-        tell_epochs(self, self.train_dataset)
-        take_steps(self.args, self.train_dataset)
+        self._tell_epochs(self.train_dataset)
+        self.args.num_train_epochs = epochs_for(self.args, self.train_dataset)
         asked = self.args.eval_on_start
         self.args.eval_on_start = asked and self._resumed_from is None  # that evaluation was made, and counts once
         try:

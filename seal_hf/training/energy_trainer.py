@@ -28,13 +28,12 @@ from transformers.utils import ModelOutput
 
 from ..core.gradient_descent import OPTIMIZERS, STARTS, GradientBasedInference
 from ..core.space import OutputSpace
-from ..core.task import COSTS, SPACES
+from ..core.task import SPACES
 from ..data.tensors.images import check_crop_size, crop_averaged
 from ..energy_losses import (
     GOLD,
     NCE,
     OUTPUT,
-    REGRESSION_SAMPLES,
     SAMPLES,
     Candidates,
     DeepValue,
@@ -286,8 +285,9 @@ class EnergyTrainingArguments(GuardedArguments):
         energy_method (`str`, default `"spen"`): `spen` (Belanger & McCallum 2016), `dvn` (Gygli et al. 2017); or, with
             samples of a required frozen task-net, `nce` (Ma & Collins 2018), `ranking`, `regression_s`.
         num_samples (`int`, default 20): K, the samples of the task-net per input (SEAL Eq. 8; the authors: 40 to 100).
-        perturbation_std (`float`, default 1.0), regression_samples (`str`, default `"continuous"`): of `regression_s`,
-            as in [`SealTrainingArguments`].
+        perturbation_std (`float`, default 1.0): standard deviation of the logit noise of `regression_s`.
+        regression_samples (`str`, default `"continuous"`): structures of `regression_s`, `continuous` or `discrete`, as
+            in [`SealTrainingArguments`].
         margin_cost (`str`, default `"f1"`): Δ of `spen`: `f1` = 1 - soft F1 (Dice for masks), `iou` = 1 - soft IoU, for
             masks only, `l1` = summed distance, `l1_mean` = per label or pixel. Energies grow with it: a margin of `l1`
             can be as large as the number of labels.
@@ -310,34 +310,21 @@ class EnergyTrainingArguments(GuardedArguments):
             counts. Random starts are drawn by batch: another evaluation batch size has other starts.
     """
 
-    energy_method: str = field(
-        default="spen", metadata={"help": f"How the energy network is trained: {', '.join(ENERGY_METHODS)}."}
-    )
-    num_samples: int = field(default=20, metadata={"help": "K, samples of the task-net per input."})
-    perturbation_std: float = field(default=1.0, metadata={"help": "Standard deviation of regression_s' logit noise."})
-    regression_samples: str = field(
-        default="continuous", metadata={"help": f"Structures of regression_s: {', '.join(REGRESSION_SAMPLES)}."}
-    )
-    margin_cost: str = field(default="f1", metadata={"help": f"Δ of spen: {', '.join(COSTS)} (iou: of masks)."})
+    energy_method: str = "spen"
+    num_samples: int = 20
+    perturbation_std: float = 1.0
+    regression_samples: str = "continuous"
+    margin_cost: str = "f1"
 
-    dvn_points: list[str] = field(
-        default_factory=list, metadata={"help": f"Further points of a deep value network: {', '.join(POINTS)}."}
-    )
-    dvn_gold_starts: float | None = field(
-        default=None,
-        metadata={
-            "help": "Share of rows whose adversarial inference starts from the gold; default: masks 0.5, labels 0."
-        },
-    )
+    dvn_points: list[str] = field(default_factory=list)
+    dvn_gold_starts: float | None = None
 
-    inference_steps: int = field(default=20, metadata={"help": "Steps of inference while training."})
-    inference_steps_eval: int = field(default=30, metadata={"help": "Inference steps at evaluation and prediction."})
-    inference_learning_rate: float = field(default=0.1, metadata={"help": "Step size of inference, in units of y."})
-    inference_optimizer: str = field(
-        default="adam", metadata={"help": f"Optimizer of inference: {', '.join(OPTIMIZERS)}."}
-    )
-    inference_start: str = field(default=AUTO, metadata={"help": f"Start of inference: {AUTO}, {', '.join(STARTS)}."})
-    inference_num_starts: int = field(default=1, metadata={"help": "Starts per input; all but the first are random."})
+    inference_steps: int = 20
+    inference_steps_eval: int = 30
+    inference_learning_rate: float = 0.1
+    inference_optimizer: str = "adam"
+    inference_start: str = AUTO
+    inference_num_starts: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()

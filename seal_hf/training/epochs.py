@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch.utils.data import IterableDataset
-from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import EarlyStoppingCallback, TrainerCallback, TrainingArguments
 from transformers.trainer_utils import IntervalStrategy, has_length
 from transformers.utils import logging
 
@@ -152,7 +152,7 @@ class SaveAfterEvaluation(TrainerCallback):
 
 def check_workers(args: TrainingArguments, rows: Any) -> None:
     """Raises ValueError for rows that differ by epoch, and persistent workers, which keep those of their first one."""
-    differ = getattr(rows, "is_random", _learns_epochs(rows))
+    differ = getattr(rows, "is_random", learns_epochs(rows))
     if args.dataloader_persistent_workers and differ:
         raise ValueError(
             f"`dataloader_persistent_workers` is True, but `train_dataset`, a {type(rows).__name__}, differs by epoch, "
@@ -160,28 +160,18 @@ def check_workers(args: TrainingArguments, rows: Any) -> None:
         )
 
 
-def _learns_epochs(told: Any) -> bool:
+def learns_epochs(told: Any) -> bool:
     """True if `told` has `set_epoch`; the Trainer itself tells streams."""
     return not isinstance(told, IterableDataset) and callable(getattr(told, "set_epoch", None))
 
 
-def tell_epochs(trainer: Trainer, told: Any) -> None:
-    """Add the callback for training rows or a sampler, if it has `set_epoch`, in place of one for others of its
-    type."""
-    if not _learns_epochs(told):
-        return
-    for callback in trainer.callback_handler.callbacks[:]:
-        if isinstance(callback, NewEpoch) and type(callback.told) is type(told):
-            trainer.remove_callback(callback)
-    trainer.add_callback(NewEpoch(told))
-
-
-def take_steps(args: Any, rows: Any) -> None:
-    """Raise `num_train_epochs` to the whole number that gives `min_steps` updates on these training rows."""
-    if args.min_steps and args.max_steps < 0 and has_length(rows):
-        batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
-        steps = max(1, math.ceil(len(rows) / batch))
-        args.num_train_epochs = max(args.num_train_epochs, math.ceil(args.min_steps / steps))
+def epochs_for(args: Any, rows: Any) -> float:
+    """`num_train_epochs`, or more: the whole number that gives `min_steps` updates on these training rows."""
+    if not args.min_steps or args.max_steps >= 0 or not has_length(rows):
+        return args.num_train_epochs
+    batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
+    steps = max(1, math.ceil(len(rows) / batch))
+    return max(args.num_train_epochs, math.ceil(args.min_steps / steps))
 
 
 class Patience(EarlyStoppingCallback):

@@ -135,13 +135,6 @@ def verdict_of(trainer: Any, score: Score | None = None, hints: Iterable[str | N
     return Verdict(taught, (*said, *(f"{NEXT}{remedy}" for remedy in remedies[:MOST])))
 
 
-def store_verdict(trainer: Any, verdict: Verdict | None = None) -> None:
-    """Write a verdict, by default that on the training alone, into the config of the trainer's model."""
-    config = trainer.accelerator.unwrap_model(trainer.model).config
-    if trainer.state.global_step > 0 or _is_linear(trainer):  # else the run that trained the weights has stored one
-        config.verdict = (verdict or verdict_of(trainer)).as_json()
-
-
 def _is_linear(trainer: Any) -> bool:
     """True if a logistic regression took the place of a training."""
     return getattr(trainer, "linear_head", None) is not None

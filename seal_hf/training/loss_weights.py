@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,16 +39,9 @@ class LossWeightArguments:
             N / (C n_c) for a class with n_c of N tags or pixels, as in scikit-learn; `sqrt`: its square root.
     """
 
-    pos_weight: dict[str, float] | str | None = field(
-        default=None, metadata={"help": "Weights of present labels: balanced, sqrt, or a file of label and weight."}
-    )
-    label_weight: dict[str, float] | str | None = field(
-        default=None, metadata={"help": "Weights of labels: a JSON or csv file of label and weight."}
-    )
-    class_weight: dict[str, float] | str | None = field(
-        default=None,
-        metadata={"help": "Weights of tags, or of pixels by class: balanced, sqrt, or a file of name and weight."},
-    )
+    pos_weight: dict[str, float] | str | None = None
+    label_weight: dict[str, float] | str | None = None
+    class_weight: dict[str, float] | str | None = None
 
 
 WEIGHTS = ("pos_weight", "label_weight", "class_weight")

@@ -116,8 +116,12 @@ def fresh_names(task_net: PreTrainedModel, missing: Iterable[str] = ()) -> set[s
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3}  # of logits, relative to the largest; in half precision 0.05
 
 
-def settle_padding(trainer: Any, model: PreTrainedModel) -> None:
+def settle_padding(model: PreTrainedModel, tokenizer: Any, **datasets: Any) -> None:
     """Give tokenizer and task-net a padding token if they lack one: the tokenizer's token for the end of a text.
+
+    Args:
+        tokenizer: that of the rows, or what is given in its place.
+        datasets: by their names in messages.
 
     Raises:
         ValueError: the head finds the last token by another padding token than that of the rows, or padding on the left
@@ -125,15 +129,13 @@ def settle_padding(trainer: Any, model: PreTrainedModel) -> None:
     """
     if model.main_input_name != "input_ids":
         return
-    tokenizer: Any = getattr(trainer.data_collator, "tokenizer", None) or trainer.processing_class
     if isinstance(tokenizer, PreTrainedTokenizerBase) and tokenizer.pad_token is None and tokenizer.eos_token:
         logger.warning(f"The tokenizer has no padding token: {tokenizer.eos_token!r}, the end of a text, pads rows.")
         tokenizer.pad_token = tokenizer.eos_token
-    given = {"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}
-    for name, padding in _paddings(given, tokenizer):
+    for name, padding in _paddings(datasets, tokenizer):
         _check_token(model, name, padding)
     if getattr(tokenizer, "padding_side", "right") == "left":
-        others = [name for name, dataset in each_dataset(given) if not isinstance(dataset, TensorRows)]
+        others = [name for name, dataset in each_dataset(datasets) if not isinstance(dataset, TensorRows)]
         if others and _left_changes(model):
             raise ValueError(
                 f"The tokenizer pads `{others[0]}` on the left, which changes the logits of {type(model).__name__}. "

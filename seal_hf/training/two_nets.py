@@ -26,6 +26,7 @@ from ..nets.adapters import library_of
 from ..nets.frozen_encoder import FEATURES, OUTPUTS, FrozenEncoder, with_cached_features
 from ..nets.heads import MEAN
 from ..nets.task_nets import check_is_pretrained_model
+from ..reports.common import Verdict
 from ..saving.model import SealModel, kind_of
 from ..saving.run_record import read_record
 from ..utils.compat import enable_gradient_checkpointing
@@ -39,9 +40,9 @@ from .checks import (
     check_run,
     check_task_net,
 )
-from .epochs import WindowRepeatSampler, has_few_labels, tell_epochs
+from .epochs import WindowRepeatSampler, has_few_labels
 from .evaluation import PredictionDecoder, check_undecoded, fit_decisions
-from .hints import store_verdict
+from .hints import verdict_of
 from .launchers import check_launcher, spare_crf
 from .loss_weights import weigh_classes
 from .rows import check_repeats, check_rows, each_dataset
@@ -69,6 +70,7 @@ class TwoNetTrainer(StructuredTrainer):
     loss_net_is_cached = False  # True if the features of the loss-net's own encoder are read from disk
     _loss_net_at_start: dict[str, Tensor] | None = None  # with `auto_find_batch_size`, which begins a run several times
     _space_class: type[OutputSpace] | None = None  # of label sets, if the net does not tell
+    linear_head: Any = None  # the logistic regression that took the place of a training
     _writes_card = False  # True after `fit_decisions`
 
     # --- the nets ----------------------------------------------------------------------------------------------------
@@ -174,7 +176,8 @@ class TwoNetTrainer(StructuredTrainer):
 
     def _settle(self, task_net: PreTrainedModel) -> None:
         """What a task-net needs before it is trained."""
-        settle_padding(self, task_net)
+        tokenizer = getattr(self.data_collator, "tokenizer", None) or self.processing_class
+        settle_padding(task_net, tokenizer, train_dataset=self.train_dataset, eval_dataset=self.eval_dataset)
         if library_of(task_net) is not None:
             hold_statistics(task_net)  # neither checkpoints nor exports of an adapter hold the base
 
@@ -261,8 +264,14 @@ class TwoNetTrainer(StructuredTrainer):
         """As that of [`StructuredTrainer`]. The task-net's config then holds the verdict on the training."""
         self._loss_net_at_start = None
         result = super().train(*args, **kwargs)
-        store_verdict(self)
+        self.store_verdict()
         return result
+
+    def store_verdict(self, verdict: Verdict | None = None) -> None:
+        """Write a verdict, by default that on the training alone, into the task-net's config."""
+        if self.state.global_step > 0 or self.linear_head is not None:  # else the run of these weights has stored one
+            config: Any = self.accelerator.unwrap_model(self.model).config
+            config.verdict = (verdict or verdict_of(self)).as_json()
 
     def begin_run(self, num_training_steps: int) -> None:
         super().begin_run(num_training_steps)
@@ -335,7 +344,7 @@ class TwoNetTrainer(StructuredTrainer):
         if self.args.batch_repeats == 1 and not has_few_labels(train_dataset):
             return super()._get_train_sampler(train_dataset)
         sampler = WindowRepeatSampler.of_trainer(self, train_dataset)
-        tell_epochs(self, sampler)
+        self._tell_epochs(sampler)
         return sampler
 
     def _set_signature_columns_if_needed(self) -> None:

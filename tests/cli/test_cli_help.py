@@ -1,16 +1,18 @@
 """`--help` of the programs that train. Oracles: the fields of their dataclasses, and the arguments that the same
 command line gives."""
 
+import inspect
 import re
 from dataclasses import fields
 
 import pytest
 from transformers import TrainingArguments
 
+from seal_hf import EnergyTrainingArguments, SealTrainingArguments
 from seal_hf.cli import evaluate, predict
 from seal_hf.cli.programs import UsageError
 from seal_hf.cli.recipes import recipe_parser
-from seal_hf.cli.train.flags import GROUPS, MAIN, declared_by_us
+from seal_hf.cli.train.flags import GROUPS, MAIN, declared_by_us, documented, meaning
 from seal_hf.lab.compare import program as compare
 from seal_hf.lab.demo.program import demo_flags
 from seal_hf.tasks.labels import program as mlc
@@ -21,6 +23,7 @@ from seal_hf.tasks.rewards import program as rewards
 from seal_hf.tasks.tags import program as tagging
 from seal_hf.tasks.tags.program import ROLE_PROGRAM as srl
 from seal_hf.tasks.trees import program as parsing
+from seal_hf.utils.options import default_of
 
 PROGRAMS = [*(each.PROGRAM for each in (mlc, tagging, parsing, segmentation, rewards)), srl, energy, mask_energy]
 OF_THE_TRAINER = {field.name for field in fields(TrainingArguments) if field.init}
@@ -77,8 +80,27 @@ def test_each_group_shows_its_flags_with_full_texts(help_of, monkeypatch):
         text = there.text(group)
         assert len(values(text)) == len(shown)
         said = "".join(text.split())
-        assert [f.name for f in shown if "".join((f.metadata.get("help") or "").split()) not in said] == []
+        texts = {f.name: meaning(f, kind) for kind in mlc.ARGUMENTS for f in fields(kind)}
+        assert [f.name for f in shown if "".join(texts[f.name].split()) not in said] == []
     assert values(help_of(mlc, group="decisions")).keys() == {"decoder", "target", "fold_decision", "license"}
+
+
+@pytest.mark.parametrize("kind", [SealTrainingArguments, EnergyTrainingArguments])
+def test_every_argument_of_a_training_is_documented_with_its_default(kind):
+    """The docstring is the help. Oracle: the fields."""
+    said, own = documented(kind), {field.name: field for field in fields(kind) if field.name not in OF_THE_TRAINER}
+    assert own.keys() <= said.keys() and all(meaning(field, kind).endswith(".") for field in own.values())
+    docs = "\n".join(inspect.cleandoc(base.__doc__) for base in kind.__mro__ if base.__module__.startswith("seal_hf."))
+    heads = dict(re.findall(r"(?m)^ {4}(\w+) \((.*?)\):", docs))
+    assert own.keys() == heads.keys() - OF_THE_TRAINER
+    for name, head in ((name, heads[name]) for name in own):
+        default = default_of(own[name])
+        default = default[0] if isinstance(default, list) and default else default  # as a flag gives it
+        if default is None or default == []:
+            assert head.endswith(("optional", "default empty")), name
+        else:
+            text = re.search(r"default ([^,]*)", head)[1].strip('`"')
+            assert text == str(default) or float(text) == default, name
 
 
 def test_an_unknown_group_is_named_with_its_neighbour(help_of):

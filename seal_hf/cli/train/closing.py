@@ -34,7 +34,7 @@ from ...saving.model import SealModel
 from ...saving.run_record import plain
 from ...training.card import versions
 from ...training.checkpoints import record_of
-from ...training.hints import store_verdict, verdict_of
+from ...training.hints import verdict_of
 from ...utils.files import whole_file
 from ...utils.messages import few, printable
 from ...utils.recorded import command_line, recorded
@@ -234,7 +234,7 @@ def close_run(trainer: Any, ending: Ending, shown: dict[str, Any]) -> dict[str, 
     figures = {"names": dict(ending.names), "chosen": ending.chosen, "grid": ending.grid}
     shown |= {"figures": figures, VERDICT: verdict.as_json()}
     if ending.card is not None:
-        store_verdict(trainer, verdict)
+        trainer.store_verdict(verdict)
         trainer.card_facts = {"metrics": ending.metrics, "verdict": verdict, "rows": ending.rows, **ending.card}
     trainer.save_model()
     write_results(trainer, ending.metrics, ending.rows)

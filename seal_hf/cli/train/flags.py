@@ -7,6 +7,7 @@ that explains it. The last group has the Trainer's own flags, without those that
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
 import sys
@@ -15,8 +16,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import Enum
-from inspect import signature
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from transformers import TrainingArguments
 from transformers.optimization import TYPE_TO_SCHEDULER_FUNCTION
@@ -50,6 +51,7 @@ DECLARED_BY = ("data", "model", "run", "energy")  # groups of a program's datacl
 SECTIONS = {  # words in the title of a docstring's section -> group; the first that occur count
     "decisions": "decisions",
     "earlier run": "run",
+    "how long a run takes": "run",
     "the task loss": "task_loss",
     "implicit gradients": "implicit",
     "tag sequences": "output",
@@ -138,7 +140,7 @@ class Help:
         for group, found in self.groups().items():
             flags = [field for field in found if field.name not in self.unread]
             if flags and asked in (ALL, group):
-                texts = [(field, str(field.metadata.get("help") or "")) for field in flags]
+                texts = [(field, self._meanings[field.name]) for field in flags]
                 lines += ["", f"{GROUPS[group]}:", *(line for each in texts for line in self._lines(*each, width))]
         return lines
 
@@ -147,15 +149,19 @@ class Help:
         theirs = {field.name for field in fields(TrainingArguments) if field.init}
         found: dict[str, list[Field]] = {group: [] for group in GROUPS}
         for group, kind in zip(DECLARED_BY, self.arguments, strict=True):
-            documented, ours = documented_groups(kind), declared_by_us(kind)
+            said, ours = documented(kind), declared_by_us(kind)
             for field in fields(kind):
                 if field.name in ours:
-                    found[documented.get(field.name, group)].append(field)
+                    found[said[field.name].group or group if field.name in said else group].append(field)
         ours = {field.name for group in found.values() for field in group}
         for field in fields(self.arguments[-1]):
             if field.name in theirs and field.name not in ours:
                 found["run" if field.name in EVERY_RUN or self._is_set(field) else "trainer"].append(field)
         return found
+
+    @cached_property
+    def _meanings(self) -> dict[str, str]:
+        return {field.name: meaning(field, kind) for kind in self.arguments for field in fields(kind)}
 
     @property
     def _legend(self) -> str:
@@ -180,16 +186,44 @@ class Help:
         return [line.rstrip() for line in (*first, *(f"{'':{LEFT + 2}}{line}" for line in wrapped))]
 
 
-def documented_groups(kind: type) -> dict[str, str]:
-    """Field -> group, by the sections "Parameters that ...:" in the docstrings of a class and of our bases."""
+class Documented(NamedTuple):
+    """What the docstring of a dataclass says of a field.
+
+    Attributes:
+        group: a key of `GROUPS`, by the title of the section; None: no section with such a title.
+        text: the first sentence.
+    """
+
+    group: str | None
+    text: str
+
+
+def documented(kind: type) -> dict[str, Documented]:
+    """Field -> what the sections "Parameters that ...:" say of it, in the docstrings of a class and of our bases."""
     found = {}
     for base in kind.__mro__:
-        for section in re.split(r"\n\s*Parameters that ", base.__doc__ or "" if is_ours(base) else "")[1:]:
-            title, _, text = section.partition("\n")
+        doc = inspect.cleandoc(base.__doc__ or "") if is_ours(base) else ""
+        for section in re.split(r"(?m)^Parameters that ", doc)[1:]:
+            title, _, entries = section.partition("\n")
             group = next((group for word, group in SECTIONS.items() if word in title), None)
-            if group is not None:
-                found.update(dict.fromkeys(re.findall(r"\b(\w+) \(`", text), group))
+            for entry in re.split(r"\n {4}(?=\w)", f"\n{entries.split(chr(10) * 2)[0]}")[1:]:
+                names, _, text = entry.partition("): ")
+                found.update(dict.fromkeys(re.findall(r"\b(\w+) \(`", names), Documented(group, _first_sentence(text))))
     return found
+
+
+def _first_sentence(text: str) -> str:
+    """The first sentence of an entry, as a sentence without the marks of a docstring."""
+    first = re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(text.split()))[0]
+    plain = re.sub(r"\[?`~?([^`]*)`\]?", r"\1", first)
+    is_symbol = not plain[:1].isascii() or plain[1:2] == " "  # λ1, or m
+    return plain if is_symbol else plain[:1].upper() + plain[1:]
+
+
+def meaning(field: Field, kind: type) -> str:
+    """What a flag does, in a sentence: the help of its field, or else what the docstring of its dataclass says."""
+    given = field.metadata.get("help")
+    return str(given or documented(kind).get(field.name, Documented(None, "")).text)
 
 
 def declared_by_us(kind: type) -> set[str]:
@@ -246,7 +280,7 @@ OF_ENERGY_LOSSES = {"energy_loss", "hypergradient", "sample_coherence"}
 Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> the values with which the flag is read
 ANY: list[str] = []  # in place of these values: every one but None, False, and empty ones
 SCHEDULES: dict[Any, Any] = TYPE_TO_SCHEDULER_FUNCTION
-WARMED = [kind.value for kind, build in SCHEDULES.items() if "num_warmup_steps" in signature(build).parameters]
+WARMED = [kind.value for kind, build in SCHEDULES.items() if "num_warmup_steps" in inspect.signature(build).parameters]
 PROJECTED = [name.value for name in OptimizerNames if name.value.startswith(("galore", "apollo"))]
 OF_NEEDED: dict[str, dict[str, list[str]]] = {  # flags -> as in `Readers`
     # of data and nets

@@ -130,7 +130,7 @@ def _check_library(what: str) -> None:
     every product of 8-bit weights with inputs in float32, one line for each layer and step."""
     if find_spec(LIBRARY) is None:
         raise ValueError(f"{what} {LIBRARY} is not installed: pip install 'seal_hf[{LIBRARY}]'.")
-    logging.getLogger(f"{LIBRARY}.autograd._functions").setLevel(logging.ERROR)
+    logging.get_logger(f"{LIBRARY}.autograd._functions").setLevel(logging.ERROR)
 
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
