@@ -187,8 +187,9 @@ def cell(value: Any) -> str | Markup:
 
 
 def said(sentence: str) -> Markup:
-    """A sentence in which names in backticks and flags are code."""
-    return Markup(re.sub(r"`([^`]+)`|(?<![\w-])(--\w+)", r"<code>\1\2</code>", str(escape(sentence))))
+    """A sentence in which names in backticks, and flags with their values, are code."""
+    code = r"`([^`]+)`|(?<![\w-])(--\w+(?: (?:true|false|ce|[\d.e-]*\d))?)"
+    return Markup(re.sub(code, r"<code>\1\2</code>", str(escape(sentence))))
 
 
 def sort_key(value: Any) -> str:

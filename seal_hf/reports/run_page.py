@@ -64,10 +64,10 @@ def _page_of(report: Mapping[str, Any], folder: Path, beside: Path | None) -> Pa
         figures.parts += tuning_parts(folder)
     loss, verdict = report.get("loss"), Verdict.saved_in(facts)
     training = training_section(report["log"], report.get("best_step"), energy_alone=loss is None)
-    sections = [run_section(report), figures, training]
+    called = called_by(loss, verdict is None or verdict.taught)
+    sections = [run_section(report, called), figures, training]
     for name, make in SECTIONS.items():
         sections += make(facts[name], folder) if name in facts else []
-    called = called_by(loss, verdict is None or verdict.taught)
     title = f"{report.get('dataset') or folder.resolve().name}: {called or 'energy network'}"
     if model := _model_of(report.get("settings") or {}):
         title += f" on {model}"
@@ -133,12 +133,14 @@ def ended(report: Mapping[str, Any]) -> str:
     return f"The run is not finished: its last checkpoint is that of {steps}."
 
 
-def run_section(report: Mapping[str, Any]) -> Section:
-    """What was run."""
+def run_section(report: Mapping[str, Any], called: str | None) -> Section:
+    """What was run; `called` is the loss by which the model is called."""
     rows, own = report.get("rows") or {}, report.get("settings", {})
+    loss = report.get("loss")
+    instead = f"; its loss-net never taught, so the model is called {called}" if called != loss else ""
     facts = {
         "data": report.get("dataset"),
-        "loss": report.get("loss") or own.get("energy_method"),
+        "loss": f"{loss}{instead}" if loss else own.get("energy_method"),
         "rows": ", ".join(f"{name} {count:,}" for name, count in rows.items()),
         "labels": report.get("num_labels"),
         "versions": ", ".join(f"{name} {found}" for name, found in (report.get("versions") or {}).items()),
@@ -163,7 +165,7 @@ def figures_section(figures: Mapping[str, Any] | None, folder: Path, beside: Pat
     chosen = figures["names"].get(figures["chosen"])
     marked = [number for number, row in enumerate(rows) if row["figure"] == chosen]
     caption = "The marked row is the decision that is saved with the model. " if marked else ""
-    caption += "Validation rows have fitted and chosen, so their column flatters."
+    caption += "Decisions were fitted and chosen on validation rows, so that column is too good."
     if beside is not None:
         caption += _add_beside(rows, figures["names"], folder, beside)
     elif grid := _grid(figures.get("grid") or {}, results):
@@ -286,7 +288,7 @@ CURVES = (
     Curves(
         "task loss",
         {"task_loss": "training", "eval_loss": "validation"},
-        "The task loss should fall and then stay. If that of validation rises while the score rises too, the "
+        "The task loss should fall and then stay. If it rises on validation rows while the score rises too, the "
         "probabilities become over-confident, which a decoder mends.",
     ),
     Curves(
@@ -376,7 +378,7 @@ def training_section(log: Sequence[Mapping[str, Any]], best_step: int | None, en
             0, "No step was logged, so there are only the evaluations. --logging_steps 10 logs every 10 steps."
         )
     if flat:
-        parts.append(f"Not drawn, as it never changed: {'; '.join(flat)}.")
+        parts.append(f"Not drawn, because they never changed: {'; '.join(flat)}.")
     return Section("Training", parts)
 
 

@@ -96,7 +96,7 @@ def test_a_curve_that_never_changes_is_not_drawn():
     log = [{"step": step, "learning_rate": 0.001, "task_loss": 1.0 / step} for step in range(1, 5)]
     section = training_section(log, None)
     assert [part.caption for part in section.parts if not isinstance(part, str)] and len(section.parts) == 3
-    assert section.parts[-1] == "Not drawn, as it never changed: learning rate, task-net: 0.001."
+    assert section.parts[-1] == "Not drawn, because they never changed: learning rate, task-net: 0.001."
 
 
 def test_errors_can_be_filtered_and_saved_in_a_browser(tmp_path):

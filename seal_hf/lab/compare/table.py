@@ -369,10 +369,10 @@ def _plot(table: Mapping[str, Any]) -> Plot:
     """The means of the tested figure."""
     rows, best, tested = _rows(table), table["best_baseline"], table["words"]
     means_of = {name: (100 * row[table["decoder"]][0], 100 * row[table["decoder"]][1]) for name, row in rows.items()}
-    caption, marked = f"{tested} on test, mean and standard deviation over seeds.", {}
+    caption, marked = f"Test figures: {tested}, mean and standard deviation over seeds.", {}
     if best is not None:
         marked = {f"the best baseline: {best}": means_of[best][0]}
-        caption += f" Left of the dashed line is what gains nothing over {best}, the best baseline."
+        caption += f" A method left of the dashed line gains nothing over {best}, the best baseline."
     numbers = [{"method": name, "mean": mean, "deviation": std} for name, (mean, std) in means_of.items()]
     return Plot(means(means_of, f"{tested}, percent", marked), caption, Table(numbers))
 
@@ -383,7 +383,7 @@ def _section(table: Mapping[str, Any], names: Mapping[str, str]) -> Section:
     trusted = several({name: row["seeds"] for name, row in rows.items()})
     marked = [number for number, name in enumerate(rows) if name in trusted][:1]
     caption = (
-        f"{tested} on test in percent, mean ± standard deviation over seeds; the best mean is marked. Trials and "
+        "Test figures in percent, mean ± standard deviation over seeds; the best mean is marked. Trials and "
         f"epochs were chosen by {table['metric']} on validation: that column is too good for the seeds of a search."
     )
     if best is not None:

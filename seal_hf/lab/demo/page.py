@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...reports.common import Verdict
+from ...reports.common import NEXT, Verdict
 from . import markup
 from .views import OWN, View
 
@@ -195,11 +195,12 @@ def take_no_address(block: Any) -> None:
 
 
 def head(view: View, name: str) -> markup.Html:
-    """The model's name and what it predicts."""
+    """The model's name, what it predicts, and what its run came to; what to try next is for whoever trains."""
     energies = ", with energies of its loss-net" if view.has_energies else ""
     lines = markup.fill("<h1>{name}</h1><p>{what}{energies}</p>", name=name, what=view.what, energies=energies)
     verdict = Verdict.saved_in(view.kind.config)
-    said = markup.joined(markup.fill("<p>{line}</p>", line=line) for line in (verdict.sentences if verdict else ()))
+    lasting = [line for line in (verdict.sentences if verdict else ()) if not line.startswith(NEXT)]
+    said = markup.joined(markup.fill("<p>{line}</p>", line=line) for line in lasting)
     return markup.fill('<div class="seal head">{lines}{said}</div>', lines=lines, said=said)
 
 

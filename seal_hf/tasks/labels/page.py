@@ -283,7 +283,7 @@ def errors_section(errors: Mapping[str, Any], split: str) -> Section:
     ]
     sources = " and ".join(dict.fromkeys(str(error["from"]["source"]) for error in found if "source" in error["from"]))
     caption = (
-        f"{errors['wrong']:,} rows of {split} have a wrong label. These are the {len(rows)} of which the net was most "
+        f"{errors['wrong']:,} rows of {split} have a wrong label. These are the {len(rows)} where the net was most "
         "confident. Some may be mislabelled. Confidence is log P(decided) - log P(gold), in nats, by the net's "
         "probabilities of independent labels. Labels in red are in one of the two sets only."
     )
@@ -506,7 +506,9 @@ def labels_section(by_label: Mapping[str, Any], pairs: Mapping[str, Any], split:
             | {"difference": one["decided"] - one["gold"]}
             for one in pairs["most"]
         ]
-        parts.append(Table(listed, f"The {len(listed)} pairs of labels whose counts differ most on {split}."))
+        parts.append(
+            Table(listed, f"The {len(listed)} pairs of labels whose counts differ most on {split}.", folded=True)
+        )
     return Section("Labels", parts)
 
 
