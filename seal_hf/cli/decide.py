@@ -170,7 +170,7 @@ def _add_gold(flags: Flags) -> None:
 
 def _add_decisions(flags: Flags) -> None:
     flags.flag("decisions", required=True, metavar="FILE.json", help="These decisions are used.")
-    flags.flag("decoder", help="This decoder of theirs decides, or a threshold; default: the stored one.")
+    flags.flag("decoder", help="This decoder decides, or a threshold; default: the stored decoder.")
 
 
 def _with_overwrite(flags: Flags) -> Flags:

@@ -41,14 +41,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         "dtype",
         choices=("fp32", "fp16", "int8"),
         default="fp32",
-        help="The weights have this type; int8 rounds the inputs of products too, as they run (default fp32).",
+        help="The weights have this type; int8 also rounds the inputs of products while they run (default fp32).",
     )
     flags.flag(
         "check",
         metavar="FILE",
         help="The file is run on these rows, which are read as by predict, and compared with the net.",
     )
-    flags.flag("fold_decision", type=bool, help="The saved threshold goes into the classifier's bias: cut at 0.5 then.")
+    flags.flag(
+        "fold_decision",
+        type=bool,
+        help="The saved threshold is moved into the classifier's bias, so that a cut at 0.5 applies it.",
+    )
     add_origin(flags)
     flags.flag("overwrite", type=bool, help="An existing output is replaced.")
     options = flags.parsed(argv)

@@ -207,8 +207,8 @@ def add_predict(flags: Flags) -> None:
     flags.flag(
         "probabilities",
         choices=("none", "top", "all"),
-        help="Probabilities are written of what is decided (top), of all labels, tags or pixels, or not at all. The "
-        "default is top for label sets, and none for the others.",
+        help="These probabilities are written: of what is decided (top), of all labels, tags or pixels (all), or none. "
+        "The default is top for label sets, and none for the others.",
     )
     flags.flag(
         "escape_formulas",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-NUM_LABELLED = "Keep the gold of this many train rows, drawn by the seed; the rest: unlabelled."
+NUM_LABELLED = "Keep the gold of this many train rows, drawn by the seed; the others count as unlabelled."
 MAX_VALIDATION_ROWS = "Validate on this many rows only, drawn by the seed."
 UNLABELLED = "File or folder of further train rows without gold, for `train rewards`."
 
@@ -18,7 +18,8 @@ class DataArguments:
     )
     data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
     normalize: str | None = field(
-        default=None, metadata={"help": "Scale features, fitted on train: auto (default), standard, minmax, none."}
+        default=None,
+        metadata={"help": "Scaling of the features, fitted on training rows: auto (default), standard, minmax, none."},
     )
     text_column: str | None = field(
         default=None, metadata={"help": "Column of the text; default: found. For pairs, two: premise,hypothesis."}
@@ -39,7 +40,10 @@ class DataArguments:
     keep_root: bool = field(default=False, metadata={"help": "Keep the root of a class hierarchy as a label."})
     sample_weight: str | None = field(default=None, metadata={"help": "Column of the weights of training rows."})
     hierarchy: str | None = field(
-        default=None, metadata={"help": "Labels' hierarchy: a csv or tsv, child and parent per line; closes sets."}
+        default=None,
+        metadata={
+            "help": "Hierarchy of the labels: a csv or tsv, a child and its parent in each line. Sets are closed."
+        },
     )
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
     max_validation_rows: int | None = field(default=None, metadata={"help": MAX_VALIDATION_ROWS})

@@ -22,7 +22,10 @@ class OriginArguments:
         default=None, metadata={"help": "Branch, tag or commit of a model on the Hub; default: its main branch."}
     )
     trust_remote_code: bool = field(
-        default=False, metadata={"help": "Run the model's own code. On the Hub it needs the --revision you have read."}
+        default=False,
+        metadata={
+            "help": "Run code that comes with the model. For one of the Hub, give the --revision that you have read."
+        },
     )
 
 

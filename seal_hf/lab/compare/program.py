@@ -243,7 +243,7 @@ def own_parser(kind: Kind) -> argparse.ArgumentParser:
         "--losses",
         nargs="+",
         metavar="METHOD",
-        help=f"The methods that are compared: of {named}, or all (default: {usual}).",
+        help=f"These methods are compared, one or more of: {named}, or all (default: {usual}).",
     )
     parser.add_argument(
         "--recipes",

@@ -147,10 +147,10 @@ class ModelArguments(OriginArguments):
         default=None, metadata={"help": "Encoder or classifier, for texts and images; default for images: a small CNN."}
     )
     adapter: str | None = field(default=None, metadata={"help": f"Train only an adapter: {', '.join(METHODS)}."})
-    adapter_rank: int | None = field(default=None, metadata={"help": "Rank of a LoRA, width of a bottleneck."})
+    adapter_rank: int | None = field(default=None, metadata={"help": "Rank of a LoRA, or width of a bottleneck."})
     adapter_targets: str | None = field(default=None, metadata={"help": "Modules of a LoRA: a name or all-linear."})
     quantization: str | None = field(
-        default=None, metadata={"help": f"Base of the adapter in: {', '.join(QUANTIZATIONS)}."}
+        default=None, metadata={"help": f"Precision of the adapter's base: {', '.join(QUANTIZATIONS)}."}
     )
     pooling: str | None = field(
         default=None,
@@ -166,13 +166,17 @@ class ModelArguments(OriginArguments):
     )
     loss_net_pooling: str | None = field(
         default=None,
-        metadata={"help": f"Of a loss-net for texts: {', '.join(POOLINGS)}; default: mean or as the head."},
+        metadata={
+            "help": f"What a loss-net reads of a text's tokens: {', '.join(POOLINGS)}; default: mean, or as the head."
+        },
     )
     image_size: int | None = field(
-        default=None, metadata={"help": "Images: resize to this square; default: as the model's image processor says."}
+        default=None,
+        metadata={"help": "Resize images to a square of this side; default: as the model's image processor says."},
     )
     augmentation: str | None = field(
-        default=None, metadata={"help": f"Of training images: {', '.join(AUGMENTATIONS)}; default: flip_crop."}
+        default=None,
+        metadata={"help": f"Augmentation of training images: {', '.join(AUGMENTATIONS)}; default: flip_crop."},
     )
     hidden_size: int | None = field(
         default=None, metadata={"help": "Width of the MLPs, for features, or of the CNN; a saved net keeps its own."}
@@ -184,7 +188,7 @@ class ModelArguments(OriginArguments):
     energy: str = field(
         default="multilabel", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('multi_label'))}."}
     )
-    global_size: int = field(default=200, metadata={"help": "Width of the loss-net's global term; 0: none."})
+    global_size: int = field(default=200, metadata={"help": "Width of the loss-net's global term; 0 leaves it out."})
     loss_net_path: str | None = field(
         default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
     )
@@ -442,7 +446,7 @@ class EnergyArguments(OriginArguments):
     num_layers: int | None = field(default=None, metadata={"help": "Layers of the MLP."})
     dropout: float | None = field(default=None, metadata={"help": "Dropout of the MLP."})
     energy: str = field(default="multilabel", metadata={"help": f"One of {', '.join(energies_of('multi_label'))}."})
-    global_size: int = field(default=200, metadata={"help": "Width of the energy's global term; 0: none."})
+    global_size: int = field(default=200, metadata={"help": "Width of the energy's global term; 0 leaves it out."})
 
 
 ENERGY_ARGUMENTS = (DataArguments, EnergyArguments, RunArguments, EnergyTrainingArguments)

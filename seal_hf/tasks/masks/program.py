@@ -55,7 +55,7 @@ class ModelArguments(OriginArguments):
     )
     crop_offsets: list[int] | None = field(
         default=None,
-        metadata={"help": "Where these begin, in both directions; default: the papers' 0 2 3 4 6 8, if they fit."},
+        metadata={"help": "Where the crops begin, in both directions; default: the papers' 0 2 3 4 6 8, if they fit."},
     )
     loss_net_path: str | None = field(
         default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}

@@ -65,11 +65,13 @@ class RuleArguments:
     )
     batch_reward: str | None = field(
         default=None,
-        metadata={"help": "MODULE:FUNCTION, too: (N inputs, candidates (N, S, ...)) -> (N, S); not in recipes."},
+        metadata={"help": "The same for many at once: (N inputs, candidates (N, S, ...)) -> (N, S); not in recipes."},
     )
     repeat_labelled: int | None = field(
         default=None,
-        metadata={"help": "How often each labelled row occurs among the rows; default: until they are a quarter."},
+        metadata={
+            "help": "How often each labelled row occurs; default: so often that a quarter of the rows have labels."
+        },
     )
 
 

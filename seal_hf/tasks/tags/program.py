@@ -183,7 +183,9 @@ class TaggerArguments(OriginArguments):
         default=None, metadata={"help": f"Base of the adapter in: {', '.join(QUANTIZATIONS)}."}
     )
     max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
-    truncation: bool = field(default=False, metadata={"help": "Cut longer ones; cut words get the first tag (O)."})
+    truncation: bool = field(
+        default=False, metadata={"help": "Cut longer sentences; words that are cut get the first tag (O)."}
+    )
     energy: str = field(
         default="chain", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('tag_sequence'))}."}
     )
@@ -276,7 +278,9 @@ class RoleArguments(OriginArguments):
         },
     )
     max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
-    truncation: bool = field(default=False, metadata={"help": "Cut longer ones; cut words get the first tag (O)."})
+    truncation: bool = field(
+        default=False, metadata={"help": "Cut longer sentences; words that are cut get the first tag (O)."}
+    )
     energy: str = field(
         default="tag_attention", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('tag_sequence'))}."}
     )
