@@ -519,7 +519,7 @@ TAGS = [
             {"text": text, "words": text.split(), "tags": ["O"] * len(text.split()), "entities": spans}
             for text, spans in OFFSETS
         ),
-        note="spans by characters: column 'entities'",
+        note="the entities are read",
     ),
     Layout(
         "Label Studio's spans",

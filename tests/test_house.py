@@ -108,11 +108,15 @@ def test_decisions_import_no_torch():
 
 def test_the_package_imports_its_nets_and_little_else():
     """What transformers must know is registered; the rest is imported by name. At most 120 modules were the goal."""
-    code = "import sys, seal_hf\nprint(*sorted(name for name in sys.modules if name.split('.')[0] == 'seal_hf'))\n"
+    code = "print(*sorted(name for name in sys.modules if name.split('.')[0] == 'seal_hf'))\n"
+    code = f"import sys, seal_hf\n{code}from seal_hf import SealTrainer\n{code}"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
-    loaded = {name.removeprefix("seal_hf").removeprefix(".") for name in ended.stdout.split()}
+    loaded, with_trainer = (
+        {name.removeprefix("seal_hf").removeprefix(".") for name in line.split()} for line in ended.stdout.splitlines()
+    )
     registering = {name for name, path in KNOWN.items() if "\nAuto" in path.read_text(encoding="utf-8")}
     assert registering == set(seal_hf.REGISTERED) <= loaded
+    assert len(with_trainer) <= 120 and not {name for name in with_trainer if name.startswith("data.tag")}
     assert len(loaded) <= 50 and not {name.split(".")[0] for name in loaded} & {"cli", "data", "lab", "reports"}
 
 

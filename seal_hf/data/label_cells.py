@@ -173,8 +173,8 @@ def label_matrix(
     """
     place = place or partial(place_of, source)
     if label_format not in FORMATS:
-        known = f"{', '.join(FORMATS)}, or, to train, {PROBABILITIES}"
-        raise DataError(f"`label_format` is {label_format!r}; it must be one of {known}.")
+        expected = f"{', '.join(FORMATS)}, or, to train, {PROBABILITIES}"
+        raise DataError(f"`label_format` is {label_format!r}; it must be one of {expected}.")
     cells = as_vectors(cells) if label_format in ("auto", "multi_hot") else cells
     values = [cell for rows in cells.values() for cell in rows]
     guessed = label_format == "auto"

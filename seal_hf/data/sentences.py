@@ -1,59 +1,42 @@
-"""Sentences to tag, and sentences with gold tags for evaluation, read one at a time.
+"""Sentences: words with their places in a text, perhaps tags. They come from texts, which are split into words; from
+spans of a text by characters, as annotation tools write them, which become BIO tags; and from rows with fields.
 
-Six kinds of files:
-* `.jsonl` and `.json`, an object per line or an array of them: a list of strings in `words` or `tokens`, or a string
-  in `text`, which is split as in `spans.py`; perhaps `predicate`, the place of a word, lists of features, and gold
-  tags; rows without words are left out;
-* `.parquet` and folders of `save_to_disk`, whose columns are the same fields;
-* `.csv`, with a string in `text` or in the column that is named; or, as `.tsv`, with a word in each row and the name of
-  its sentence;
-* `.txt`, a text per line, split likewise; empty lines are left out;
-* bracket columns of semantic roles (`srl.py`) for a model that reads predicates, with or without the roles;
-* else columns (`columns.py`), which are also read from a `.txt` where the column of the words is named.
+A word is
+* two or more letters, each followed by a full stop: `U.K.`, `e.g.`;
+* or a run of letters, digits and underscores, accents included, or several such runs joined by a single `.`, `-`, `'`
+  or `’`, or by a script's joiner: `10.5`, `e-mail`, `don't`;
+* or `'s` after a word, as in most English data: `John` and `'s`;
+* or any other single character except white space: `,`, `%`, an emoji with its variation and the emoji joined to it.
+
+Characters that are not seen, such as a zero-width space or a byte-order mark, belong to no word. Split text in a script
+without blanks between words, such as Chinese, beforehand.
+
+A span is `[start, end, type]`, or a mapping with `start` and `end` (`start_offset`, `end_offset`) and `label` (`type`,
+`entity`, `labels`). Its words are those of the text, or of a column `tokens` with their characters.
 """
 
 from __future__ import annotations
 
 import re
+import sys
+import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import accumulate, islice
-from pathlib import Path
+from functools import cache, cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ..core.tag_schemes import convert, scheme_of, scheme_of_model
-from ..utils.messages import did_you_mean, few
-from .column_values import LOOKED_AT
-from .columns import ColumnFile, bracket_tags, in_brackets, lines_of
+from ..utils.messages import did_you_mean
 from .common import DataError
-from .exports import plain_rows
-from .line_files import JSON, json_objects
-from .name_files import LABEL_LIST, names_beside
-from .row_tables import Chunk, LineTable
-from .spans import SPAN_COLUMNS, are_alike, find_words, split_words, tags_of_spans
-from .srl import WORD, role_sentences
-from .table_sources import FILES, chosen_split, is_stored, open_table, table_files
-from .tag_files import MARK, has_rows, is_references, split_files
-from .tag_tables import USUAL, are_spans, is_long, sentence_rows
 
-OTHERS = (".npz",)
-TABLES = (".parquet", ".csv")
-
-
-class Needs(NamedTuple):
-    """What a task-net reads beside the words of a sentence.
-
-    Attributes:
-        features: columns with a string per word.
-        predicate: True if it tags the roles of a given predicate.
-        tags: the names of its tags if gold tags are read; else empty.
-    """
-
-    features: Sequence[str] = ()
-    predicate: bool = False
-    tags: Sequence[str] = ()
+USUAL = {"word_column": ("words", "tokens"), "tag_column": ("tags", "ner_tags", "pos_tags", "labels")}
+SPAN_COLUMNS = ("entities", "spans", "label", "labels", "annotations")  # usual names of fields of spans
+MORE = {  # what is said of a field that is missing
+    "tag_column": " Spans by characters in entities, label or spans, as [[start, end, type]], are read, too.",
+    "predicate": " It is the index of a word in its sentence, from 0.",
+}
+NAMES = ("label", "type", "entity", "entity_group", "tag")  # of the type, in a mapping
 
 
 @dataclass
@@ -95,282 +78,201 @@ class Sentence:
         return cls(words, " ".join(words), places, where, kept, lines, **more)
 
 
-class SentenceFile:
-    """A [`Reader`] of the sentences of a file: `inputs` are [`Sentence`]s, `gold` their lists of tags.
+# --- words of texts ---------------------------------------------------------------------------------------------------
+
+
+def sentence_of_text(text: str, where: str, kept: dict[str, Any]) -> Sentence:
+    """The sentence of a raw text; `where` and `kept` as in [`Sentence`]."""
+    places = split_words(text)
+    words = [text[start:end] for start, end in places]
+    return Sentence(words, text, places, where, kept, words)
+
+
+def split_words(text: str) -> list[tuple[int, int]]:
+    """Start and end of each word of a text, in characters: word i is `text[start:end]`."""
+    return [match.span() for match in _pattern().finditer(text)]
+
+
+def find_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
+    """Start and end of each of these words in a text that contains them in this order; None in another text."""
+    places, end = [], 0
+    for word in words:
+        start = text.find(word, end)
+        if start < 0:
+            return None
+        end = start + len(word)
+        places.append((start, end))
+    return places
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    # \w lacks combining characters: separate accents, vowel signs of Indic scripts
+    categories = {char: unicodedata.category(char) for char in map(chr, range(sys.maxunicode + 1))}
+    marks = "".join(char for char, kind in categories.items() if kind[0] == "M")
+    unseen = "".join(char for char, kind in categories.items() if kind in ("Cf", "Cc"))
+    run = rf"\w[\w{marks}]*(?:\u00ad[\w{marks}]+)*"  # a soft hyphen is inside a word
+    joined = rf"(?!['’]s\b)[-.'’\u200c\u200d]{run}"
+    other = rf"[^\s{unseen}][{marks}\U0001f3fb-\U0001f3ff]*"
+    return re.compile(rf"(?:[^\W\d_]\.){{2,}}|{run}(?:{joined})*|(?<=[\w.])['’]s\b|{other}(?:\u200d{other})*")
+
+
+# --- spans by characters ----------------------------------------------------------------------------------------------
+
+
+def tags_of_spans(
+    text: str, places: Sequence[tuple[int, int]], spans: Sequence[Any], place: str, counts: Counter[str]
+) -> list[str]:
+    """BIO tags of words by the spans of their text.
 
     Args:
-        path: see the module.
-        needs: of the task-net.
-        word_column, tag_column: numbers of columns, negative ones from the last, or names of JSON fields. Default for
-            words: the first column, or the usual names. Default for tags: the last column, or the usual names, if gold
-            tags are needed, else none.
-        split: the one to read of a folder; default: `usual`, or the only one.
-        trained: `word_column` and `tag_column` of training, which are read if they are not given and the file has them.
-
-    Attributes:
-        columns: the JSON fields of all rows, without the sentences' own `text` and `words`; empty for other files.
-        total: the number of sentences. Both attributes read the file.
-        notes: what is left out of the file, with counts, after these have been read.
+        places: start and end of each word.
+        place: of the row, for messages.
+        counts: spans that are not those of whole words are counted here.
 
     Raises:
-        DataError: tells what is wrong, where, and what to do: the file does not exist, is empty or of another kind; a
-            column or field is missing; no row has words; the task-net lacks most of the gold tags.
+        DataError: a span outside of the text, or of another form.
+    """
+    tags = ["O"] * len(places)
+    for start, end, kind in sorted((_span(span, place) for span in spans), key=lambda span: (span[0], -span[1])):
+        if not 0 <= start < end <= len(text):
+            raise DataError(
+                f"{place}: the span {start} to {end} of type {kind!r} is not in the text, which has {len(text)} "
+                "characters. Count characters from 0; `end` is the one after the last."
+            )
+        inside = [i for i, (first, last) in enumerate(places) if first < end and last > start]
+        if not inside:
+            counts["spans without a word left out"] += 1
+        elif any(tags[i] != "O" for i in inside):
+            counts["spans that overlap others left out: a word has one tag"] += 1
+        else:
+            begin, stop = start + _blanks(text[start:end]), start + len(text[start:end].rstrip())
+            if (places[inside[0]][0], places[inside[-1]][1]) != (begin, stop):
+                counts["spans begin or end inside a word: they are read as spans of whole words"] += 1
+            for i in inside:
+                tags[i] = f"{'B' if i == inside[0] else 'I'}-{kind}"
+    return tags
+
+
+def are_alike(tags: Sequence[str], others: Sequence[str]) -> bool:
+    """True if tags give each word the same type, and begin spans at the same words, in any scheme."""
+    return _kinds(tags) == _kinds(others)
+
+
+def _kinds(tags: Sequence[str]) -> list[tuple[str, bool]]:
+    """Type of each word, and whether a span begins there, in any scheme."""
+    return [(tag.partition("-")[2], tag[:2] in ("B-", "S-", "U-")) for tag in tags]
+
+
+def _blanks(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _span(span: Any, place: str) -> tuple[int, int, str]:
+    """Start, end and type."""
+    try:
+        if isinstance(span, dict):
+            start = span["start_offset"] if "start_offset" in span else span["start"]
+            end = span["end_offset"] if "end_offset" in span else span["end"]
+            kind = next((span[name] for name in NAMES if span.get(name) is not None), None)
+            kind = span["labels"][0] if kind is None else kind
+        else:
+            start, end, kind = span[:3]
+        return int(start), int(end), str(kind)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise DataError(
+            f"{place}: {str(span)[:60]!r} is no span; expected [start, end, type], or a mapping with start, end and "
+            "label."
+        ) from error
+
+
+def are_spans(values: Sequence[Any]) -> bool:
+    """True if a column holds lists of spans: mappings, or lists of two numbers and a type."""
+    shown = [span for value in values if isinstance(value, (list, tuple)) for span in value][:100]
+    return (
+        all(isinstance(value, (list, tuple, type(None))) for value in values)
+        and all(map(_is_span, shown))
+        and bool(shown)
+    )
+
+
+def _is_span(value: Any) -> bool:
+    if isinstance(value, dict):
+        return bool({"start", "start_offset"} & value.keys())
+    return isinstance(value, (list, tuple)) and len(value) >= 3 and all(str(number).isdigit() for number in value[:2])
+
+
+# --- rows with fields -------------------------------------------------------------------------------------------------
+
+
+class Needs(NamedTuple):
+    """What a task-net reads beside the words of a sentence.
+
+    Attributes:
+        features: columns with a string per word.
+        predicate: True if it tags the roles of a given predicate.
+        tags: the names of its tags if gold tags are read; else empty.
+    """
+
+    features: Sequence[str] = ()
+    predicate: bool = False
+    tags: Sequence[str] = ()
+
+
+class SentenceRows:
+    """Makes sentences of rows with fields, of tables and of JSON: to train, to evaluate and to predict.
+
+    A row has a list of strings in `words` or `tokens`, or a string in `text`, which is split; perhaps `predicate`, the
+    place of a word; lists of features; and gold tags: a list of names or ids, or spans of the text by characters. Spans
+    beside tags that say something else are read in their place, as in corrected predictions.
+
+    Args:
+        needs: what is read beside the words.
+        head: gives the first rows, which tell whether a field holds spans.
+        word_column, tag_column: names of fields; None: the usual ones.
+        trained: `word_column` and `tag_column` of training, which are read if they are not given and the row has them.
+        classes: field -> names of its ids.
+
+    Attributes:
+        counts: what is said of the rows that were read -> how often.
+        found: the fields of words and tags that were read.
     """
 
     def __init__(
         self,
-        path: Path,
         needs: Needs,
+        head: Callable[[], Iterable[Mapping[str, Any]]],
         word_column: int | str | None = None,
         tag_column: int | str | None = None,
-        split: str | None = None,
-        usual: str = "test",
         trained: Mapping[str, Any] | None = None,
+        classes: Mapping[str, Sequence[str]] | None = None,
     ):
-        if not path.exists():
-            raise DataError(f"{path}: no such file.")
-        self.notes = []
-        if path.is_dir() and not (table_files(path, FILES) or is_stored(path)):  # of columns
-            files = split_files(path, [])
-            file = files[chosen_split(list(files), split, str(path), usual)]
-            self.notes = [f"{path} is a folder: the sentences of {file.name}."]
-            path, split = file, None
-        self._suffix = path.suffix.lower()
-        is_table = path.is_dir() or self._suffix in TABLES or (self._suffix == ".tsv" and has_rows(path))
-        self.table = open_table(str(path), split, usual=usual) if is_table or split is not None else None
-        if self.table is None and (self._suffix in OTHERS or is_references(path)):
-            found = f"references with {MARK}" if self._suffix not in OTHERS else f"files of type {self._suffix}"
-            raise DataError(
-                f"{path}: {found} are not read here. Give columns, .txt with a text per line, .jsonl, .csv or .parquet."
-            )
-        if self._suffix == ".srl" and not needs.predicate and word_column is None:
-            raise DataError(
-                f"{path}: a file of semantic roles, but the model does not read predicates. To tag its words, give "
-                f"--word_column {WORD}."
-            )
-        self.path, self.needs, self._left_out = path, needs, list[str]()
-        self.notes += [self.table.note] if self.table is not None and self.table.note else []
-        self.word_column, self.tag_column = _column(word_column), _column(tag_column)
-        self._trained = {name: _column(column) for name, column in (trained or {}).items()}
-        self._scheme = scheme_of_model(needs.tags)
-        self._unknown: Counter[str] = Counter()  # gold tags that the task-net lacks
-        self._spans: Counter[str] = Counter()  # spans that are not those of whole words
-        self._known = 0  # other gold tags than O
+        self.needs, self.word_column, self.tag_column = needs, word_column, tag_column
+        self._head, self._trained, self._classes = head, trained or {}, classes or {}
+        self.counts: Counter[str] = Counter()
+        self.found: dict[str, str] = {}
 
-    @property
-    def _span_fields(self) -> Sequence[str]:
-        """The fields that may hold spans by characters."""
-        return (self.tag_column,) if isinstance(self.tag_column, str) else SPAN_COLUMNS
+    def sentence(self, row: dict[str, Any], where: str) -> Sentence | None:
+        """The sentence of a row at this place; None without words.
 
-    @property
-    def _has_fields(self) -> bool:
-        """True if a row has fields by name."""
-        return self.table is not None or self._suffix in JSON
-
-    @property
-    def _is_long(self) -> bool:
-        """True if a row of the table is a word."""
-        return isinstance(self.table, LineTable) and self._suffix not in JSON and is_long(self.table.columns)
-
-    @property
-    def columns(self) -> Sequence[str]:
-        return self._read[0]
-
-    @property
-    def total(self) -> int:
-        return self._read[1]
-
-    @cached_property
-    def _read(self) -> tuple[list[str], int]:
-        fields: dict[str, None] = {}
-        count = 0
-        for sentence in self:
-            count += 1
-            own = {"text": sentence.text, "words": sentence.words}
-            kept = sentence.kept if self._has_fields else {}
-            fields.update((name, None) for name, value in kept.items() if own.get(name) != value)
-        self.notes += self._left_out
-        if self._unknown:
-            self.notes.append(
-                f"{self.path.name}: {self._unknown.total()} words count as wrong, since the model does not know their "
-                f"tags: {few(sorted(self._unknown))}."
-            )
-        return list(fields), count
-
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        """All sentences, `size` at a time."""
-        sentences = iter(self)
-        while part := list(islice(sentences, size)):
-            gold = [sentence.gold for sentence in part] if self.needs.tags else None
-            yield Chunk([sentence.kept for sentence in part], part, gold)
-
-    def __iter__(self) -> Iterator[Sentence]:
-        found, is_text = False, self._suffix == ".txt" and self.word_column is None and not self.needs.tags
-        rows = self._texts if is_text else self._roles if self.needs.predicate else self._columns
-        self._unknown.clear()
-        self._known, first = 0, ""
-        for sentence in self._objects() if self._has_fields else rows():
-            found = True
-            if sentence.gold is not None:
-                sentence.gold = self._counted(sentence)
-                first = first or (sentence.where if self._unknown else "")
-            yield sentence
-        if not found:
-            raise DataError(f"{self.path}: no sentence. Give at least one.")
-        if self._unknown.total() > self._known:
-            tag = next(iter(self._unknown))
-            raise DataError(
-                f"{first}: the model does not know the tag {tag!r}; it has {few(self.needs.tags)}."
-                f"{did_you_mean(tag, self.needs.tags)} So it is with most of the tags. Is it the right column "
-                "(--tag_column), or the right model?"
-            )
-
-    def _counted(self, sentence: Sentence) -> list[str]:
-        """The gold tags in the task-net's scheme."""
-        gold = list(sentence.gold or ())
-        if self._names and all(tag.isdigit() and int(tag) < len(self._names) for tag in gold):
-            gold = [self._names[int(tag)] for tag in gold]
-        if self._scheme != "plain" and scheme_of(gold) != "plain":
-            gold = convert(gold, self._scheme)
-        unknown = [tag for tag in gold if tag not in self.needs.tags]
-        self._unknown.update(unknown)
-        self._known += len(gold) - len(unknown) - gold.count("O")
-        return gold
-
-    @cached_property
-    def _names(self) -> list[str]:
-        """Names of gold tags that are ids, from a file beside the data; empty for a model whose tags are numbers."""
-        found = None if any(map(str.isdigit, self.needs.tags)) else names_beside(self.path, (LABEL_LIST,))
-        return [] if found is None else found[0]
-
-    # --- raw text ----------------------------------------------------------------------------------------------------
-
-    def _texts(self) -> Iterator[Sentence]:
-        self._refuse_needs("lines of text have none. Give columns, or .jsonl with such a field")
-        empty, inner, count, lengths = 0, 0, 0, set[int]()
-        for number, text in enumerate(lines_of(self.path), start=1):
-            if not text.strip():
-                empty += 1
-                continue
-            count, inner = count + 1, empty
-            lengths |= {len(text.split())} - {0} if not text.startswith("#") else set()
-            yield sentence_of_text(text, f"{self.path}, line {number}", {"line": number})
-        self._left_out = [f"{self.path.name}: {empty} empty lines left out."] if empty else []
-        if inner and count > 2 and len(lengths) == 1 and lengths != {1}:  # empty lines between others
-            said = f"each line was read as a sentence, but all have {lengths.pop()} words, as lines of columns have"
-            self._left_out.append(f"{self.path.name}: {said}. If they are, name the column of words: --word_column 0.")
-
-    def _refuse_needs(self, why: str) -> None:
-        needed = ["`predicate`"] * self.needs.predicate + [f"the column `{name}`" for name in self.needs.features]
-        if needed:
-            raise DataError(f"{self.path}: the model reads {' and '.join(needed)} beside the words, and {why}.")
-
-    # --- columns -----------------------------------------------------------------------------------------------------
-
-    def _columns(self) -> Iterator[Sentence]:
-        gold = bool(self.needs.tags)
-        file = self._column_file(gold)
-        for name in self.needs.features:
-            if name not in file.columns:
-                raise DataError(
-                    f"{self.path}: the model reads the column `{name}`, but the file has {', '.join(file.columns)}. "
-                    "Name its column of words (--word_column), and of tags (--tag_column), if any, counting from 0."
-                )
-        self._left_out = list(file.notes_on_columns)
-        for sentence in file:
-            values = file.values(sentence)
-            number, lines = sentence.lines[0].number, [line.text for line in sentence.lines]
-            features = {name: values[name] for name in self.needs.features}
-            more = {"before": sentence.before, "separator": file.separator or " ", "features": features}
-            if gold:
-                more["gold"] = bracket_tags(values["tags"]) if in_brackets(values["tags"]) else values["tags"]
-            yield Sentence.of_words(values["words"], f"{self.path}, line {number}", {"line": number}, lines, **more)
-
-    def _column_file(self, gold: bool) -> ColumnFile:
-        """The file by the columns that are named; else by those of training, if it has them."""
-        word, tag = self.word_column, self.tag_column
-        usual = 0 if word is None else word, -1 if tag is None and gold else tag
-        trained = self._trained.get("word_column"), self._trained.get("tag_column") if gold else None
-        if (word, tag) != (None, None) or trained == (None, None):
-            return ColumnFile(self.path, *usual)
-        chosen = [own if own is not None else other for own, other in zip(trained, usual, strict=True)]
-        try:
-            return ColumnFile(self.path, *chosen)  # type: ignore[arg-type]
-        except DataError as error:
-            file = ColumnFile(self.path, *usual)
-            columns = " and ".join(f"{name} {column!r}" for name, column in self._trained.items())
-            file.notes_on_columns.append(f"{self.path.name}: not the columns of training ({columns}) are read: {error}")
-            return file
-
-    def _roles(self) -> Iterator[Sentence]:
-        gold, sentences, without, no_verb = bool(self.needs.tags), 0, 0, 0
-        for sentence in role_sentences(self.path, gold):
-            words, number = sentence.words, sentence.lines[0].number
-            sentences, without = sentences + 1, without + (not sentence.propositions)
-            for tags, place in sentence.propositions:
-                if place is None:
-                    no_verb += 1
-                    continue
-                frame, roles = sentence.layout.frame, sentence.layout.roles
-                empty = [sentence.layout.empty] * (roles - frame)
-                cells = [[*line.cells[:frame], *empty] for line in sentence.lines]
-                cells[place][frame:] = sentence.lines[place].cells[frame:roles]
-                yield Sentence.of_words(
-                    words,
-                    f"{self.path}, line {number}",
-                    {"line": number},
-                    ["\t".join(row) for row in cells],
-                    features={name: sentence.pos for name in self.needs.features if name == "pos"},
-                    predicate=place,
-                    gold=tags if gold else None,
-                )
-        counts = (without, f"of {sentences} sentences without a predicate"), (no_verb, "propositions without V")
-        self._left_out = [f"{self.path.name}: {count} {what} left out." for count, what in counts if count]
-
-    # --- JSON --------------------------------------------------------------------------------------------------------
-
-    def _objects(self) -> Iterator[Sentence]:
-        empty = 0
-        self._spans.clear()
-        for row, where in self._rows():
-            sentence = self._object(row, where)
-            if sentence is None:
-                empty += 1
-            else:
-                yield sentence
-        self._left_out = [f"{self.path.name}: {empty} rows without words left out."] if empty else []
-        self._left_out += [f"{self.path.name}: {count} {what}." for what, count in self._spans.items()]
-
-    def _rows(self) -> Iterator[tuple[dict[str, Any], str]]:
-        """Rows with fields, and their places for messages."""
-        if self.table is not None:
-            for number, row in sentence_rows(self.table) if self._is_long else self.table:
-                yield row, self.table.place(number)
-            return
-        for number, row in plain_rows(json_objects(self.path), str(self.path), Counter()):
-            yield row, f"{self.path}, line {number}"
-
-    def _object(self, row: dict[str, Any], where: str) -> Sentence | None:
-        """None without words."""
+        Raises:
+            DataError: a field is missing, or does not fit the words.
+        """
         name = self._field(row, "word_column", self.word_column, (*USUAL["word_column"], "text"), where)
         value, text = row[name], row.get("text")
+        spans = self._spans if self.needs.tags else None
         if isinstance(value, str):
             if name in USUAL["word_column"] and value.lstrip().startswith("["):
                 raise DataError(
                     f"{where}: `{name}` holds {value[:30]!r}, a list as text. Give lists in .jsonl or .parquet, or the "
                     "raw text in a column `text`."
                 )
-            spans = next((key for key in self._span_fields if are_spans([row.get(key)])), None)
-            spans = spans or next((key for key in self._span_fields if row.get(key) == []), None)
             if self.needs.features or self.needs.predicate or (self.needs.tags and spans is None):
                 raise DataError(
                     f"{where}: `{name}` is a string, but other fields have a value per word. Split it, or give spans "
-                    "by "
-                    "characters in entities, label or spans: [[start, end, type]]."
+                    "by characters in entities, label or spans: [[start, end, type]]."
                 )
             sentence = sentence_of_text(value, where, row)
-            if self.needs.tags and spans is not None:
-                sentence.gold = tags_of_spans(value, sentence.places, row[spans], where, self._spans)
         else:
             words = _strings(value, name, where)
             sentence = Sentence.of_words(words, where, row, words)
@@ -390,74 +292,84 @@ class SentenceFile:
             if not isinstance(place, int) or not 0 <= place < size:
                 raise DataError(f"{where}: `predicate` is {place!r}; it must be the index of one of {size} words.")
             sentence.predicate = place
-        if self.needs.tags and sentence.gold is None:
-            tags = self._field(row, "tag_column", self.tag_column, USUAL["tag_column"], where)
-            sentence.gold = _strings(row[tags], tags, where, size)
-            if self.table is not None and (names := self.table.label_names(tags)):
-                last = len(names) - 1
-                wrong = [i for i in row[tags] if not isinstance(i, int) or not 0 <= i <= last]
-                if wrong:
-                    raise DataError(f"{where}: `{tags}` holds {wrong[0]!r}; its classes are 0 to {last}.")
-                sentence.gold = [names[i] for i in row[tags]]
-            self._correct(sentence, row)
+        if self.needs.tags:
+            sentence.gold = self._gold(sentence, row, spans, isinstance(value, str))
         return sentence
 
-    def _correct(self, sentence: Sentence, row: dict[str, Any]) -> None:
-        """Take the gold tags of spans by characters that say something else than the tags beside them, as in corrected
-        predictions."""
-        spans = self._corrected
-        if spans is None or not isinstance(row.get("text"), str):
-            return
-        of_spans = tags_of_spans(sentence.text, sentence.places, row.get(spans) or (), sentence.where, Counter())
-        if not are_alike(of_spans, sentence.gold or ()):
-            sentence.gold = of_spans
-            self._spans[f"rows whose {spans} differ from their tags: the {spans} are read"] += 1
+    def _gold(self, sentence: Sentence, row: dict[str, Any], spans: str | None, split: bool) -> list[str]:
+        """The tags of a row: its own, or those of its spans."""
+        where = sentence.where
+        tags = None if split else self._tags(row, spans is None, where)
+        if tags is None:
+            self.found["spans"] = str(spans)
+            return tags_of_spans(sentence.text, sentence.places, row.get(str(spans)) or (), where, self.counts)
+        for word, tag in zip(sentence.words, row[tags] if isinstance(row[tags], list) else (), strict=False):
+            if tag is None or (isinstance(tag, int) and tag < 0):
+                raise DataError(
+                    f"{where}: the tag of {word!r} is {tag!r}; expected a name, or an id of a class from 0 on. Give "
+                    "whole words, before a tokenizer cuts them, and leave out words and splits without tags."
+                )
+        given = _strings(row[tags], tags, where, len(sentence.words))
+        if names := self._classes.get(tags):
+            last = len(names) - 1
+            wrong = [i for i in row[tags] if not isinstance(i, int) or not 0 <= i <= last]
+            if wrong:
+                raise DataError(f"{where}: `{tags}` holds {wrong[0]!r}; its classes are 0 to {last}.")
+            given = [names[i] for i in row[tags]]
+        if spans is None or self.tag_column is not None or not isinstance(row.get("text"), str):
+            return given
+        of_spans = tags_of_spans(sentence.text, sentence.places, row.get(spans) or (), where, Counter())
+        if are_alike(of_spans, given):
+            return given
+        self.counts[f"rows whose {spans} differ from their tags: the {spans} are read"] += 1
+        return of_spans
+
+    def _tags(self, row: dict[str, Any], needed: bool, where: str) -> str | None:
+        """The field of tags; None without one that is `needed`."""
+        if not needed and not any(name in row for name in USUAL["tag_column"]) and self.tag_column is None:
+            return None
+        name = self._field(row, "tag_column", self.tag_column, USUAL["tag_column"], where)
+        return None if name == self._spans else name
 
     @cached_property
-    def _corrected(self) -> str | None:
-        """The field of spans beside tags; None without one, and if the field of tags is named."""
-        if self.tag_column is not None:
-            return None
-        rows = [row for row, _ in islice(self._rows(), LOOKED_AT)]
-        return next((name for name in SPAN_COLUMNS if are_spans([row.get(name) for row in rows])), None)
+    def _spans(self) -> str | None:
+        """The field of spans by characters; None without one."""
+        names = (self.tag_column,) if isinstance(self.tag_column, str) else SPAN_COLUMNS
+        rows = [*self._head()]
+        empty = (name for name in names if rows and all(row.get(name) == [] for row in rows))
+        return next((name for name in names if are_spans([row.get(name) for row in rows])), next(empty, None))
 
     def _field(
         self, row: dict[str, Any], option: str, given: int | str | None, usual: Sequence[str], where: str
     ) -> str:
         """The name of the field in a row."""
         if isinstance(given, int):
-            raise DataError(f"{self.path}: `{option}` is {given}; JSON fields have names.")
+            raise DataError(f"{where}: `{option}` is {given}; the fields have names: {', '.join(row)}.")
         trained = self._trained.get(option) if given is None else None
         wanted = (given,) if given is not None else (trained, *usual) if isinstance(trained, str) else usual
         name = next((name for name in wanted if name in row), None)
         if name not in (None, trained) and isinstance(trained, str):
-            self._spans[f"rows lack the field {trained!r} of training: {name!r} is read"] += 1
+            self.counts[f"rows lack the field {trained!r} of training: {name!r} is read"] += 1
         if name is None:
             known = f"`{option}` is {given!r}, but " if given is not None and usual else ""
             hint = f" Name the right one with --{option}." if usual and given is None else did_you_mean(wanted[0], row)
+            hint += MORE.get(option, "")
             raise DataError(
                 f"{where}: {known}the row has the fields {', '.join(row) or 'none'}; expected {' or '.join(wanted)}."
                 f"{hint}"
             )
+        self.found[option] = name
         return name
-
-
-def _column(given: int | str | None) -> int | str | None:
-    """A flag's text as a column: `-1` is a number, `tokens` a name."""
-    return int(given) if re.fullmatch(r"-?\d+", str(given)) else given  # type: ignore[arg-type]
-
-
-def sentence_of_text(text: str, where: str, kept: dict[str, Any]) -> Sentence:
-    """The sentence of a raw text; `where` and `kept` as in [`Sentence`]."""
-    places = split_words(text)
-    words = [text[start:end] for start, end in places]
-    return Sentence(words, text, places, where, kept, words)
 
 
 def _strings(value: Any, name: str, where: str, size: int | None = None) -> list[str]:
     """A list of `size` strings; numbers, such as ids of tags, become strings."""
-    if not isinstance(value, list) or not all(isinstance(item, (str, int)) for item in value):
-        raise DataError(f"{where}: `{name}` is {str(value)[:40]!r}; expected a list of strings.")
+    odd = [item for item in value if not isinstance(item, (str, int))] if isinstance(value, list) else [value]
+    if odd:
+        raise DataError(
+            f"{where}: `{name}` {'holds' if isinstance(value, list) else 'is'} {str(odd[0])[:40]!r}; expected a list "
+            "of strings. Leave out such words with their tags."
+        )
     if size is not None and len(value) != size:
         raise DataError(f"{where}: {size} words, but {len(value)} values in `{name}`; it must have one per word.")
     return [str(item) for item in value]

@@ -17,8 +17,9 @@ from .label_rows import FeatureTable, ImageTable, TextReader, image_column_of, i
 from .mulan import ArffReader, find_arff, is_arff
 from .pictures import pictures_of
 from .row_tables import Table
-from .sentences import Needs, SentenceFile
+from .sentences import Needs
 from .table_sources import open_table
+from .tag_files import SentenceFile
 
 AT_ONCE = 1000  # rows
 GOLD = ("labels", "soft_labels", "tags", "sample_weight")  # columns that rows without gold lack

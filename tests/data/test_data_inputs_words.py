@@ -8,9 +8,9 @@ from datasets import ClassLabel, Dataset, Features, Sequence, Value
 from seal_hf.data import DataError, load_tags
 from seal_hf.data.columns import read_columns
 from seal_hf.data.line_files import json_objects
-from seal_hf.data.sentences import Needs, SentenceFile
-from seal_hf.data.spans import split_words
+from seal_hf.data.sentences import Needs, split_words
 from seal_hf.data.srl import read_srl
+from seal_hf.data.tag_files import SentenceFile
 
 ROLES = (
     "0\tAl\tNNP\t(NP*\t-\t-\t(ARG0*\t*\n1\tZaman\tNNP\t*)\t-\t-\t*)\t(ARG0*)\n"
@@ -230,9 +230,9 @@ GOLD, SRL, FEATURES = Needs(tags=TAGS), Needs(predicate=True), Needs(["pos"])
         ("a.jsonl", "{\n", Needs(), {}, "line 1: not a JSON object: Expecting"),
         ("a.jsonl", lines({"wrds": "hi"}), Needs(), {}, "expected words or tokens or text. Name .*--word_column"),
         ("a.jsonl", lines({"tokens": ["a"]}), Needs(), {"word_column": "tokns"}, "is 'tokns'.*Did you mean 'tokens'"),
-        ("a.jsonl", lines({"tokens": ["a"]}), Needs(), {"word_column": 0}, "JSON fields have names"),
+        ("a.jsonl", lines({"tokens": ["a"]}), Needs(), {"word_column": 0}, "the fields have names: tokens"),
         ("a.jsonl", lines({"words": []}), Needs(), {}, "a.jsonl: no sentence. Give at least one."),
-        ("a.jsonl", lines({"words": [None]}), Needs(), {}, r"`words` is '\[None\]'; expected a list of strings"),
+        ("a.jsonl", lines({"words": [None]}), Needs(), {}, "`words` holds 'None'; expected a list of strings"),
         ("a.jsonl", lines({"words": ["a"], "text": "b"}), Needs(), {}, "`text` lacks the words of `words`"),
         ("a.jsonl", lines({"words": ["a"], "text": 5}), Needs(), {}, "`text` lacks the words of `words`"),
         ("a.jsonl", lines({"words": ["a"]}), SRL, {}, "fields words; expected predicate"),

@@ -18,9 +18,9 @@ from seal_hf.data.label_cells import gold_labels
 from seal_hf.data.label_rows import FeatureTable, TextReader
 from seal_hf.data.mask_values import MaskValues
 from seal_hf.data.pictures import pictures_of
-from seal_hf.data.sentences import Needs, SentenceFile
-from seal_hf.data.spans import split_words
+from seal_hf.data.sentences import Needs, split_words
 from seal_hf.data.table_sources import open_table
+from seal_hf.data.tag_files import SentenceFile
 
 
 def written(folder, layout):

@@ -13,7 +13,8 @@ from seal_hf import load_masks, load_multilabel, load_tags, load_trees
 from seal_hf.data.common import DataError
 from seal_hf.data.hygiene import name_notes
 from seal_hf.data.label_cells import label_cell
-from seal_hf.data.sentences import Needs, SentenceFile
+from seal_hf.data.sentences import Needs
+from seal_hf.data.tag_files import SentenceFile
 from seal_hf.tasks.rewards.mask_rules import MaskRuleReward
 from seal_hf.tasks.rewards.rules import read_rules
 
@@ -87,13 +88,13 @@ def test_classes_of_two_splits_have_one_order():
 
 def test_a_class_that_no_tag_has_is_refused_in_evaluation(tmp_path):
     feature = {"tokens": Sequence(Value("string")), "ner_tags": Sequence(ClassLabel(names=["O", "B-x", "I-x"]))}
-    for wrong in (-1, 7):
+    for wrong, said in ((-1, "the tag of 'b' is -1"), (7, "`ner_tags` holds 7; its classes are 0 to 2")):
         table = Dataset.from_dict({"tokens": [["a", "b"]], "ner_tags": [[0, 1]]}).cast_column(
             "ner_tags", feature["ner_tags"]
         )
         table = table.data.table.set_column(1, table.data.table.field(1), pa.array([[0, wrong]]))
         parquet.write_table(table, tmp_path / "a.parquet")
-        with pytest.raises(DataError, match=f"row 0 .*`ner_tags` holds {wrong}; its classes are 0 to 2"):
+        with pytest.raises(DataError, match=f"row 0 .*{said}"):
             list(SentenceFile(tmp_path / "a.parquet", Needs(tags=["O", "B-x", "I-x"])))
 
 

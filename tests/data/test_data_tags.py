@@ -342,14 +342,12 @@ def test_tables_of_a_folder(tmp_path, monkeypatch):
     assert data.notes[:1] == ["words: column 'tokens'; tags: column 'ner_tags'."]
     assert data.notes[1:3] == ["train: 1 empty sentences dropped.", "validation: 1 empty sentences dropped."]
     (tmp_path / "all.jsonl").write_text(jsonl("kind"))
-    with pytest.raises(DataError, match="no column tags or ner_tags.*columns are tokens, kind.*--tag_column"):
+    with pytest.raises(DataError, match="has the fields tokens, kind; expected tags or ner_tags.*--tag_column"):
         load_tags(str(tmp_path / "all.jsonl"))
     split = load_tags(str(tmp_path / "all.jsonl"), tag_column="kind")
     assert [len(getattr(split, name)) for name in SPLITS] == [16, 2, 2]
     (tmp_path / "bad.jsonl").write_text('{"tokens": ["a"], "tags": ["O"]}\n\n{"tokens": ["a"], "tags": ["O", "O"]}\n')
-    with pytest.raises(
-        DataError, match="bad.jsonl, line 3: words and tags must be lists of the same length; found 1 and 2"
-    ):
+    with pytest.raises(DataError, match="bad.jsonl, line 3: 1 words, but 2 values in `tags`"):
         load_tags(str(tmp_path / "bad.jsonl"))
     (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(DataError, match="empty.jsonl is empty"):
@@ -367,7 +365,7 @@ def test_tables_of_a_folder(tmp_path, monkeypatch):
     assert set(partly.train.column_names) == {"words", "tags"}
     assert "left out, since not every split has a value for each word: pos." in partly.notes
     assert set(with_pos.train.column_names) == {"words", "tags", "pos"} and with_pos.train[0]["pos"] == ["N", "V"]
-    with pytest.raises(DataError, match="`tag_column` is 2; columns of tables have names: tokens, kind"):
+    with pytest.raises(DataError, match="`tag_column` is 2; the fields have names: tokens, kind"):
         load_tags(str(tmp_path / "all.jsonl"), tag_column=2)
 
 
@@ -391,7 +389,11 @@ def test_a_table_that_changed_within_its_time_stamp_is_read_anew(tmp_path, monke
 
 @pytest.mark.parametrize(
     ("words", "tag", "said"),
-    [(["a"], -1, "the tag of 'a' is -1"), (["a"], None, "the tag of 'a' is None"), ([None], 0, "the word is None")],
+    [
+        (["a"], -1, "the tag of 'a' is -1"),
+        (["a"], None, "the tag of 'a' is None"),
+        ([None], 0, "`tokens` holds 'None'; expected a list of strings"),
+    ],
 )
 def test_what_a_table_leaves_open_is_named(monkeypatch, words, tag, said):
     features = Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=["O", "B-X"]))})

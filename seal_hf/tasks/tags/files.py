@@ -29,7 +29,8 @@ from ...cli.output_kind import Evaluation, OutputKind, each_chunk, origin_of
 from ...core.tag_schemes import given_types, scheme_of_model, spans
 from ...data.common import DataError
 from ...data.row_tables import Chunk, Reader
-from ...data.sentences import Needs, Sentence, SentenceFile
+from ...data.sentences import Needs, Sentence
+from ...data.tag_files import SentenceFile
 from ...data.tensors.vocabulary import Vocabulary
 from ...data.writers import Rows, Writer, add_text, table_writer
 from ...nets.recurrent import BiLSTMConfig
