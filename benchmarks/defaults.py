@@ -28,8 +28,10 @@ from typing import Any, NamedTuple
 
 from results_store import ALL, ROOT, Store
 
+from seal_hf.energy_losses import ENERGY_LOSSES
 from seal_hf.lab.compare.runner import origin
 from seal_hf.lab.compare.statistics import mean_std
+from seal_hf.tasks.labels.task_losses import TASK_LOSSES
 from seal_hf.utils.files import whole_file
 
 STORE = Store()
@@ -52,16 +54,16 @@ SHORT = ["--num_train_epochs", "10"]
 WAYS |= {"ce_10_epochs": [*CE, *SHORT], "default_10_epochs": SHORT}
 HEADS = ("cross-entropy", "default")
 OF_RATES = re.compile(
-    r"(?P<loss>[a-z_]+)_(?P<rate>[\d.e-]+)_head_(?P<head>[\d.e-]+)_(?P<rows>\d+)(_(?P<epochs>\d+)_epochs)?"
+    r"(?P<loss>[a-z_\d]+)_(?P<rate>[\d.e-]+)_head_(?P<head>[\d.e-]+)_(?P<rows>\d+)(_(?P<epochs>\d+)_epochs)?"
     r"(?P<first>_first)?(?P<bf16>_bf16)?(_on_(?P<on>\w+))?"
 )
 
 
 def flags_of(way: str, texts: bool = False) -> list[str]:
     """The flags beside the data of one of `WAYS`, or of a name `LOSS_RATE_head_RATE_ROWS[_N_epochs][_first][_bf16]
-    [_on_NAME]`: a loss (`default` for that of no flag) with a rate of the encoder, one of the head, a number of
-    training rows, the classifier of the first token in place of what the encoder declares, a precision, and a name for
-    an `--encoder` that is not MiniLM. ValueError for another name.
+    [_on_NAME]`: an energy loss or a task loss (`default` for that of no flag) with a rate of the encoder, one of the head, a
+    number of training rows, the classifier of the first token in place of what the encoder declares, a precision, and a
+    name for an `--encoder` that is not MiniLM. ValueError for another name.
 
     Args:
         texts: whether the data are label sets of texts: there `WAYS` with a rate read the first token.
@@ -70,7 +72,10 @@ def flags_of(way: str, texts: bool = False) -> list[str]:
         return WAYS[way] + FIRST * (texts and RATE in WAYS[way])
     if (found := OF_RATES.fullmatch(way)) is None:
         raise ValueError(f"no way {way!r}; known are {', '.join(WAYS)}, and LOSS_RATE_head_RATE_ROWS...")
-    flags = [] if found["loss"] == "default" else ["--loss", found["loss"]]
+    loss = found["loss"]
+    flags = [] if loss == "default" else ["--loss", loss]
+    if loss in TASK_LOSSES and loss not in ENERGY_LOSSES:
+        flags = [*CE, "--task_loss", loss]
     flags += [RATE, found["rate"], HEAD_RATE, found["head"], "--max_train_rows", found["rows"]]
     flags += ["--num_train_epochs", found["epochs"]] if found["epochs"] else []
     flags += FIRST if found["first"] else []

@@ -114,6 +114,13 @@ METHODS: dict[str, Method] = {
         {**NET, "label_correlation_weight": LogUniform(0.1, 30.0)},
         {"label_correlation_weight": 1.0},
     ),
+    "soft_f1": Method(
+        BASELINE,
+        "cross-entropy and one minus the soft F1",
+        {"energy_loss": "ce", "task_loss": "soft_f1"},
+        {**NET, "soft_f1_weight": LogUniform(0.3, 30.0)},
+        {"soft_f1_weight": 3.0},
+    ),
     "mutual": mutual("mutual learning: a second net with cross-entropy in place of the loss-net"),
     "mutual_shared": mutual("mutual learning on the task-net's features", loss_net_encoder="shared"),
     "mutual_separate": mutual("mutual learning, an encoder each", loss_net_encoder="separate"),

@@ -201,6 +201,29 @@ class LabelCorrelation(CrossEntropy):
         refuse(weights, type(self).__name__)
 
 
+@dataclass
+class SoftF1(CrossEntropy):
+    """Cross-entropy and one minus the soft F1 of the row, which counts probabilities in place of decisions:
+
+        -Σ_j [ y_j log p_j + (1 - y_j) log(1 - p_j) ]  +  w (1 - 2 Σ_j p_j y_j / Σ_j (p_j + y_j))
+
+    A row without labels has a soft F1 of 0, without gradient.
+    """
+
+    soft_f1_weight: float = option(3.0, least=0)  # w
+
+    reads_probabilities = False
+    also_reads = ()
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        p = torch.sigmoid(logits)
+        soft_f1 = 2 * (p * labels).sum(-1) / (p + labels).sum(-1).clamp_min(torch.finfo(p.dtype).tiny)
+        return super().per_example(logits, labels) + self.soft_f1_weight * (1 - soft_f1)
+
+    def weigh(self, weights: dict[str, Tensor]) -> None:
+        refuse(weights, type(self).__name__)
+
+
 def _mean_over(chosen: Tensor, values: Tensor) -> Tensor:
     """The mean of the chosen values of each row, 0 without any: (B, L) -> (B,)."""
     return (values * chosen).sum(-1) / chosen.sum(-1).clamp_min(1)
@@ -246,5 +269,6 @@ TASK_LOSSES: dict[str, type[TaskLoss]] = {
     "asymmetric": Asymmetric,
     "zlpr": ZLPR,
     "label_correlation": LabelCorrelation,
+    "soft_f1": SoftF1,
     "ranking": Ranking,
 }

@@ -30,6 +30,8 @@ OPTIONS = [
     ("zlpr", {}),
     ("label_correlation", {}),
     ("label_correlation", {"label_correlation_weight": 7.0}),
+    ("soft_f1", {}),
+    ("soft_f1", {"soft_f1_weight": 0.5}),
     ("ranking", {}),
 ]
 
@@ -39,6 +41,7 @@ def by_hand(name, logits, labels, samples=SAMPLES, **options):
     o = SimpleNamespace(
         **{
             "label_correlation_weight": 1.0,
+            "soft_f1_weight": 3.0,
             "gamma": 2.0,
             "gamma_negative": 4.0,
             "gamma_positive": 0.0,
@@ -62,6 +65,9 @@ def by_hand(name, logits, labels, samples=SAMPLES, **options):
             if name == "label_correlation":
                 pairs = [(u, v) for u, i in zip(p, y, strict=True) for v, j in zip(p, y, strict=True) if i > j]
                 total = o.label_correlation_weight * sum(math.exp(v - u) for u, v in pairs) / max(len(pairs), 1)
+            if name == "soft_f1":
+                shared = sum(q for q, on in zip(p, y, strict=True) if on)
+                total = o.soft_f1_weight * (1 - 2 * shared / (sum(p) + sum(y)))
             for q, on in zip(p, y, strict=True):
                 r = max(q - o.clip, 0.0)
                 total -= {
@@ -71,7 +77,7 @@ def by_hand(name, logits, labels, samples=SAMPLES, **options):
                     ("focal", 0): lambda q=q: q**o.gamma * math.log(1 - q),
                     ("asymmetric", 1): lambda q=q: (1 - q) ** o.gamma_positive * math.log(q),
                     ("asymmetric", 0): lambda r=r: r**o.gamma_negative * math.log(1 - r),
-                }[name.replace("label_correlation", "cross_entropy"), int(on)]()
+                }[name if name in ("focal", "asymmetric") else "cross_entropy", int(on)]()
         rows.append(total)
     return sum(rows) / len(rows)
 
