@@ -61,9 +61,9 @@ OF_RATES = re.compile(
 
 def flags_of(way: str, texts: bool = False) -> list[str]:
     """The flags beside the data of one of `WAYS`, or of a name `LOSS_RATE_head_RATE_ROWS[_N_epochs][_first][_bf16]
-    [_on_NAME]`: an energy loss or a task loss (`default` for that of no flag) with a rate of the encoder, one of the head, a
-    number of training rows, the classifier of the first token in place of what the encoder declares, a precision, and a
-    name for an `--encoder` that is not MiniLM. ValueError for another name.
+    [_on_NAME]`: an energy loss or a task loss (`default` for that of no flag), the rates of encoder and head, a number
+    of training rows, the classifier of the first token in place of what the encoder declares, a precision, and a name
+    for an `--encoder` that is not MiniLM. ValueError for another name.
 
     Args:
         texts: whether the data are label sets of texts: there `WAYS` with a rate read the first token.
