@@ -437,6 +437,10 @@ def test_tags_are_the_best_of_all_allowed_sequences(suffix, sentences, tmp_path,
     assert [row["tags"] for row in found] == [[*tags] for tags in best]
     decide.report(words(only, "--gold", files["--gold"], "--output", tmp_path / "r.json"))
     assert json.loads((tmp_path / "r.json").read_text())["figures"]["f1"] == 1
+    columns = "\n\n".join("\n".join(f"word {tag}" for tag in tags) for tags in best)  # gold tags of CoNLL files
+    (tmp_path / "gold.conll").write_text(f"{columns}\n")
+    decide.report(words(only, "--gold", tmp_path / "gold.conll", "--output", tmp_path / "c.json"))
+    assert (tmp_path / "c.json").read_text() == (tmp_path / "r.json").read_text()
     decide.apply(words(only, "--output", tmp_path / "i.jsonl", "--decoder", "independent"))
     found = [json.loads(line)["tags"] for line in (tmp_path / "i.jsonl").read_text().splitlines()]
     assert found == [[CLASSES[i] for i in part.argmax(1)] for part in parts]

@@ -20,6 +20,7 @@ import numpy as np
 from ...core.tag_schemes import allowed_transitions, scheme_of_model
 from ...data.common import DataError
 from ...data.score_files import arrays_of, id_column_of, id_of, matched
+from ...data.sentences import Needs, SentenceFile
 from ...data.table_sources import open_table
 from ...data.writers import table_writer
 from ...utils.files import whole_file
@@ -203,6 +204,23 @@ def read_gold(options: Namespace, scores: WordScores) -> list[list[str]]:
     Raises:
         ValueError: sentences, words or tags that do not match.
     """
+    source, ids, found = _gold_rows(options, scores)
+    places, _ = matched(source, ids, len(found), scores.source, scores.ids, len(scores.lengths))
+    found = [found[place] for place in places]
+    differs = next((i for i, tags in enumerate(found) if len(tags) != scores.lengths[i]), None)
+    if differs is not None:
+        raise DataError(
+            f"{source}: sentence {differs} (counting from 0) has {len(found[differs])} tags, but {scores.source} has "
+            f"scores of {scores.lengths[differs]} words."
+        )
+    return found
+
+
+def _gold_rows(options: Namespace, scores: WordScores) -> tuple[str, list[str] | None, list[list[str]]]:
+    """The file, the ids of its sentences, or None, and their tags."""
+    if Path(options.gold).suffix.lower() not in (*WRITTEN, ".json"):
+        sentences = SentenceFile(Path(options.gold), Needs(tags=scores.names), tag_column=options.label_column)
+        return options.gold, None, [sentence.gold or [] for sentence in sentences]
     table = open_table(options.gold)
     rows = list(table)
     column = options.label_column or next((each for each in TAGS if each in table.columns), "tags")
@@ -217,14 +235,5 @@ def read_gold(options: Namespace, scores: WordScores) -> list[list[str]]:
             other = [tag for tag in tags if str(tag) not in known] if isinstance(tags, list) else [tags]
             raise DataError(f"{table.place(number)}: {few([*map(repr, other)], 5)}, which has no scores.")
         found.append([*map(str, tags)])
-    ids = id_column_of(table.columns, options.id_column, table.source)
-    own = None if ids is None else [id_of(row[ids]) for _, row in rows]
-    places, _ = matched(table.source, own, len(rows), scores.source, scores.ids, len(scores.lengths))
-    found = [found[place] for place in places]
-    differs = next((i for i, tags in enumerate(found) if len(tags) != scores.lengths[i]), None)
-    if differs is not None:
-        raise DataError(
-            f"{table.source}: sentence {differs} (counting from 0) has {len(found[differs])} tags, but {scores.source} "
-            f"has scores of {scores.lengths[differs]} words."
-        )
-    return found
+    id_column = id_column_of(table.columns, options.id_column, table.source)
+    return table.source, None if id_column is None else [id_of(row[id_column]) for _, row in rows], found
