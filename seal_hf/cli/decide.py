@@ -3,11 +3,12 @@ and decides; see `decide` of [`Task`]. No torch is imported."""
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.task import TASKS
 from ..utils.messages import printable
@@ -17,6 +18,23 @@ from .predict import CELLS, check_format, check_new
 FIT = "Fit decisions on probabilities of validation rows and their gold labels, and write them to a file."
 APPLY = "Decide on probabilities of new rows by decisions that `decide fit`, or `LabelDecisions.save`, wrote."
 REPORT = "Measure decisions on probabilities of labelled rows, and write a page. Nothing is fitted on them."
+
+
+class Fitted(NamedTuple):
+    """What a task has fitted: [`Decisions`], on which rows, the figures of each decoder, and what to add."""
+
+    decisions: Any
+    rows: str
+    figures: Mapping[str, Mapping[str, float]] = {}
+    notes: Sequence[str] = ()
+
+
+class Measured(NamedTuple):
+    """What a task has measured: results, as JSON; tables for the terminal; a function that makes a page."""
+
+    results: Mapping[str, Any]
+    tables: Sequence[str]
+    page: Callable[[], str] | None = None
 
 
 def fit(argv: Sequence[str] | None = None) -> None:
@@ -30,7 +48,17 @@ def fit(argv: Sequence[str] | None = None) -> None:
     """
     options, task, output = _started(fit_flags(), argv)
     check_format(output, (".json",))
-    print(printable(task.fit(options, output)))
+    assert output is not None, "it is required"
+    fitted: Fitted = task.fit(options)
+    fitted.decisions.save(output)
+    chosen = fitted.decisions.decoder
+    said = [f"{fitted.rows}: {chosen}, in {output}"]
+    if fitted.figures:
+        from ..utils.messages import results_table
+
+        rows = [{"decoder": f"{name} *" if name == chosen else name, **of} for name, of in fitted.figures.items()]
+        said += ["", results_table(rows)]
+    print(printable("\n".join([*said, *fitted.notes])))
 
 
 def apply(argv: Sequence[str] | None = None) -> None:
@@ -46,9 +74,23 @@ def apply(argv: Sequence[str] | None = None) -> None:
 def report(argv: Sequence[str] | None = None) -> None:
     """Print figures of decisions on labelled rows, and write them as JSON or as a page. Arguments as for `fit`."""
     options, task, output = _started(report_flags(), argv)
+    of_page = output is not None and output.suffix.lower() == ".html"
     if output is not None:
         check_format(output, task.REPORTED)
-    print(printable(task.report(options, output)))
+    if of_page:
+        from ..reports.plots import has_matplotlib
+
+        if not has_matplotlib():
+            raise ValueError("the page needs matplotlib: pip install 'seal_hf[plot]'.")
+    found: Measured = task.report(options)
+    if output is not None:
+        from ..utils.files import whole_file
+
+        page = found.page() if of_page and found.page is not None else None
+        with whole_file(output) as unfinished:
+            text = json.dumps(found.results, indent=1, ensure_ascii=False) + "\n" if page is None else page
+            unfinished.write_text(text, encoding="utf-8")
+    print(printable("\n\n".join(found.tables)))
 
 
 def _started(flags: Flags, argv: Sequence[str] | None) -> tuple[Namespace, Any, Path | None]:

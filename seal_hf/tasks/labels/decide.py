@@ -3,13 +3,14 @@ that mistakes in flags are told at once."""
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...cli.decide import Fitted, Measured
 from ...utils.messages import few, printable
 
 if TYPE_CHECKING:
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 WRITTEN, REPORTED = (".csv", ".tsv", ".jsonl", ".parquet"), (".json", ".html")
 
 
-def fit(options: Namespace, output: Path) -> str:
-    """Fit decisions, and write them; what was fitted, in words and a table."""
+def fit(options: Namespace) -> Fitted:
+    """Fit decisions."""
     from .decisions.guarantees import CONFIDENCE
     from .decisions.label_decisions import LabelDecisions
-    from .decisions.targets import COST, options_of
+    from .decisions.targets import COST, LOWER_IS_BETTER, options_of, reported
 
     guarantee = _guarantee(options.guarantee)
     if options.confidence is not None and guarantee is None:
@@ -50,8 +51,12 @@ def fit(options: Namespace, output: Path) -> str:
         about |= {"decoder": options.decoder, "never_empty": bool((gold.max(1) > 0).all())}
         decisions = LabelDecisions.fit(scores.values, gold, **about)
     decisions.labels = scores.labels
-    decisions.save(output)
-    return "\n".join(_fitted(decisions, scores, output))
+    rows = f"{len(gold):,} rows, {len(scores.labels):,} labels"
+    figure = LOWER_IS_BETTER.get(decisions.target, decisions.target)
+    crossed = (decisions.crossed or {}).items()
+    figures = {name: {figure: reported(decisions.target, value)} for name, value in crossed}
+    notes = ["", "Cross-fitted: each fifth is decided with numbers of the other four."] if figures else []
+    return Fitted(decisions, rows, figures, [*notes, *_promised(decisions)])
 
 
 def apply(options: Namespace, output: Path | None) -> list[str]:
@@ -90,16 +95,9 @@ def apply(options: Namespace, output: Path | None) -> list[str]:
     return notes if output is None else [*notes, f"{len(rows)} rows in {output}."]
 
 
-def report(options: Namespace, output: Path | None) -> str:
-    """Figures of decisions on labelled rows, also as JSON or as a page."""
-    of_page = output is not None and output.suffix.lower() == ".html"
-    if of_page:
-        from ...reports.plots import has_matplotlib
-
-        if not has_matplotlib():
-            raise ValueError("the page needs matplotlib: pip install 'seal_hf[plot]'.")
-    from ...utils.files import whole_file
-    from .page import label_figures
+def report(options: Namespace) -> Measured:
+    """Figures of decisions on labelled rows."""
+    from .page import decided_page, label_figures
 
     decisions = _decisions(options)
     scores, gold = _scores_and_gold(options, decisions)
@@ -108,15 +106,8 @@ def report(options: Namespace, output: Path | None) -> str:
     origin = f"of {options.decisions}"
     results, tables = label_figures(scores.values, gold, scores.labels, decisions, options.decoder, origin)
     results = {"probabilities": options.probabilities, "gold": options.gold, **results}
-    if output is not None:
-        text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
-        if of_page:
-            from .page import decided_page
-
-            text = decided_page(decisions, scores.values, gold, scores.labels, results, scores.ids)
-        with whole_file(output) as unfinished:
-            unfinished.write_text(text, encoding="utf-8")
-    return "\n\n".join(tables)
+    page = partial(decided_page, decisions, scores.values, gold, scores.labels, results, scores.ids)
+    return Measured(results, tables, page)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -173,27 +164,16 @@ def _guarantee(words: Sequence[str] | None) -> tuple[str, float] | None:
         ) from None
 
 
-def _fitted(decisions: LabelDecisions, scores: Scores, output: Path) -> list[str]:
-    """What was fitted, in words and a table."""
-    from ...utils.messages import results_table
+def _promised(decisions: LabelDecisions) -> list[str]:
+    """A guarantee in words, and the labels that are refused; empty without one."""
     from .decisions.guarantees import GUARANTEES, OF_LABELS
-    from .decisions.targets import LOWER_IS_BETTER, reported
 
-    rows, labels = scores.values.shape
-    said = [f"{rows:,} rows, {labels:,} labels: {decisions.decoder}, in {output}"]
-    if (asked := decisions.guarantee) is not None:
-        words = GUARANTEES[asked["name"]].format(100 * asked["value"])
-        sure = f", with a confidence of {100 * asked['confidence']:g} % each" if asked["name"] in OF_LABELS else ""
-        said.append(f"For rows drawn as these were: {words}{sure}.")
-        if decisions.refused:
-            names = few([repr(scores.labels[i]) for i in decisions.refused], 20)
-            said.append(f"Refused, {len(decisions.refused)} labels that these rows cannot show to reach it: {names}.")
-        return said
-    if decisions.crossed:
-        figure = LOWER_IS_BETTER.get(decisions.target, decisions.target)
-        table: list[Mapping[str, Any]] = [
-            {"decoder": f"{name} *" if name == decisions.decoder else name, figure: reported(decisions.target, value)}
-            for name, value in decisions.crossed.items()
-        ]
-        said += ["", results_table(table), "", "Cross-fitted: each fifth is decided with numbers of the other four."]
+    if (asked := decisions.guarantee) is None:
+        return []
+    words = GUARANTEES[asked["name"]].format(100 * asked["value"])
+    sure = f", with a confidence of {100 * asked['confidence']:g} % each" if asked["name"] in OF_LABELS else ""
+    said = [f"For rows drawn as these were: {words}{sure}."]
+    if decisions.refused and decisions.labels is not None:
+        names = few([repr(decisions.labels[i]) for i in decisions.refused], 20)
+        said.append(f"Refused, {len(decisions.refused)} labels that these rows cannot show to reach it: {names}.")
     return said

@@ -7,13 +7,13 @@ a pixel that does not count. The decided masks are written as the array `masks`.
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...cli.decide import Fitted, Measured
 from ...core.arrays import sigmoid
 from ...core.masks import IGNORE
 from ...data.common import DataError
@@ -27,7 +27,7 @@ WRITTEN, REPORTED = (".npz",), (".json",)
 SUM = 1e-3  # a pixel's probabilities sum to 1 within this
 
 
-def fit(options: Namespace, output: Path) -> str:
+def fit(options: Namespace) -> Fitted:
     """Fit the threshold of the best mean IoU, and choose by cross-fitting whether to use it. Of several classes there
     is nothing to fit."""
     p, gold = _read_both(options)
@@ -35,12 +35,9 @@ def fit(options: Namespace, output: Path) -> str:
     if p.ndim == 3:
         decisions = MaskDecisions.fit(p, gold, decoder=options.decoder)
     decisions.named()
-    decisions.save(output)
-    rows = [
-        {"decoder": f"{name} *" if name == decisions.decoder else name, **_figures(decisions, name, p, gold)}
-        for name in decisions.names
-    ]
-    return f"{len(gold):,} images: {decisions.decoder}, in {output}\n\n{results_table(rows)}"
+    return Fitted(
+        decisions, f"{len(gold):,} images", {name: _figures(decisions, name, p, gold) for name in decisions.names}
+    )
 
 
 def apply(options: Namespace, output: Path) -> list[str]:
@@ -51,17 +48,14 @@ def apply(options: Namespace, output: Path) -> list[str]:
     return [f"{len(p)} images in {output}."]
 
 
-def report(options: Namespace, output: Path | None) -> str:
-    """Figures of the decided masks, also as JSON."""
+def report(options: Namespace) -> Measured:
+    """Figures of the decided masks."""
     p, gold = _read_both(options)
     decisions = _decisions(options, p)
-    figures = _figures(decisions, options.decoder, p, gold)
-    if output is not None:
-        decoder = decisions.decoder if options.decoder is None else options.decoder
-        results = {"rows": len(gold), "decoder": decoder, "figures": figures}
-        with whole_file(output) as unfinished:
-            unfinished.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    return f"{len(gold)} images\n\n{results_table([{'figure': key, 'value': value} for key, value in figures.items()])}"
+    decoder = decisions.decoder if options.decoder is None else options.decoder
+    figures = _figures(decisions, decoder, p, gold)
+    table = results_table([{"figure": name, "value": value} for name, value in figures.items()])
+    return Measured({"rows": len(gold), "decoder": decoder, "figures": figures}, [f"{len(gold)} images", table])
 
 
 def _decisions(options: Namespace, p: np.ndarray) -> Any:

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...cli.decide import Fitted, Measured
 from ...core.tag_schemes import allowed_transitions, scheme_of_model
 from ...data.common import DataError
 from ...data.score_files import arrays_of, id_column_of, id_of, matched
 from ...data.sentences import Needs, SentenceFile
 from ...data.table_sources import open_table
 from ...data.writers import table_writer
-from ...utils.files import whole_file
 from ...utils.messages import few, results_table
 from .decisions import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, VITERBI, TagDecisions, likeliest_tags
 from .metrics import Tags, tag_metrics
@@ -59,19 +59,14 @@ class WordScores(NamedTuple):
         return both[:1] if scheme_of_model(self.names) == "plain" else both
 
 
-def fit(options: Namespace, output: Path) -> str:
+def fit(options: Namespace) -> Fitted:
     """Choose between the likeliest tags, by word or by a CRF, and the likeliest that the tags' scheme allows."""
     scores = read(options)
     gold, kind = read_gold(options, scores), scheme_of_model(scores.names)
     predicted = {name: decided(scores, name) for name in scores.decoders}
     decisions = TagDecisions.fit(predicted, gold, kind, decoder=options.decoder)
-    decisions.save(output)
-    rows = [
-        {"decoder": f"{name} *" if name == decisions.decoder else name, **tag_metrics(tags, gold, kind)}
-        for name, tags in predicted.items()
-    ]
-    said = f"{len(gold):,} sentences, {len(scores.names)} tags: {decisions.decoder}, in {output}"
-    return f"{said}\n\n{results_table(rows)}"
+    figures = {name: tag_metrics(tags, gold, kind) for name, tags in predicted.items()}
+    return Fitted(decisions, f"{len(gold):,} sentences, {len(scores.names)} tags", figures)
 
 
 def apply(options: Namespace, output: Path | None) -> list[str]:
@@ -86,17 +81,14 @@ def apply(options: Namespace, output: Path | None) -> list[str]:
     return [f"{len(tags)} rows in {output}."] if output is not None else []
 
 
-def report(options: Namespace, output: Path | None) -> str:
-    """Figures of the decided tags, also as JSON."""
+def report(options: Namespace) -> Measured:
+    """Figures of the decided tags."""
     scores = read(options)
     decoder, gold = _decoder(options, scores), read_gold(options, scores)
     figures = tag_metrics(decided(scores, decoder), gold, scheme_of_model(scores.names))
-    if output is not None:
-        results = {"rows": len(gold), "decoder": decoder, "figures": figures}
-        with whole_file(output) as unfinished:
-            unfinished.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    rows = [{"figure": name, "value": value} for name, value in figures.items()]
-    return f"{len(gold)} sentences, decoder {decoder}\n\n{results_table(rows)}"
+    table = results_table([{"figure": name, "value": value} for name, value in figures.items()])
+    results = {"rows": len(gold), "decoder": decoder, "figures": figures}
+    return Measured(results, [f"{len(gold)} sentences, decoder {decoder}", table])
 
 
 def _decoder(options: Namespace, scores: WordScores) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ....core.hierarchy import Hierarchy
-from ..metrics import checked_blocks
 from .decoders import (
     blocks_by_cost,
     bounds_of_size,
+    by_blocks,
     empty_f1,
     expected_f1,
     largest_power,
@@ -55,13 +55,8 @@ def decode_closed_f1(probabilities: np.ndarray, hierarchy: Hierarchy, *, empty_s
     """
     if (num_labels := len(hierarchy.parents)) != np.shape(probabilities)[1]:
         raise ValueError(f"the hierarchy has {num_labels} labels, but the rows have {np.shape(probabilities)[1]}")
-    decisions = np.zeros(np.shape(probabilities), dtype=bool)
     ends = _subtree_ends(hierarchy) if hierarchy.is_forest else None
-    done = 0
-    for p, _ in checked_blocks(probabilities, np.broadcast_to(np.int8(0), decisions.shape)):
-        decisions[done : done + len(p)] = _decoded(p, hierarchy, ends, empty_score)
-        done += len(p)
-    return decisions
+    return by_blocks(probabilities, lambda p: _decoded(p, hierarchy, ends, empty_score))
 
 
 def _decoded(

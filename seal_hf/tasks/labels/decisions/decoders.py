@@ -8,8 +8,8 @@ threshold per label, and the label set with the highest expected F1, from raw an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -56,14 +56,15 @@ def decode_expected_f1(probabilities: np.ndarray, *, empty_score: float = 1.0) -
     Raises:
         ValueError: as `multilabel_metrics`.
     """
-    decisions = np.zeros(np.shape(probabilities), dtype=bool)
-    all_known = np.broadcast_to(np.int8(0), decisions.shape)
-    done = 0
+    return by_blocks(probabilities, lambda p: _most_probable(p, partial(_best_sizes, empty_score=empty_score)))
+
+
+def by_blocks(probabilities: np.ndarray, decide: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The decisions (N, L) of blocks of rows, float64, together. ValueError as `multilabel_metrics`."""
+    found, all_known = [], np.broadcast_to(np.int8(0), np.shape(probabilities))
     for p, _ in checked_blocks(probabilities, all_known):
-        descending = -np.sort(-p, axis=1)
-        decisions[done : done + len(p)] = _most_probable(p, descending, _best_sizes(descending, empty_score))
-        done += len(p)
-    return decisions
+        found.append(decide(p))
+    return np.concatenate(found)
 
 
 def decode_expected_jaccard(probabilities: np.ndarray, *, empty_score: float = 1.0) -> np.ndarray:
@@ -78,14 +79,7 @@ def decode_expected_jaccard(probabilities: np.ndarray, *, empty_score: float = 1
 
     Args, returns and errors as for [`decode_expected_f1`].
     """
-    decisions = np.zeros(np.shape(probabilities), dtype=bool)
-    done = 0
-    for p, _ in checked_blocks(probabilities, np.broadcast_to(np.int8(0), decisions.shape)):
-        descending = -np.sort(-p, axis=1)
-        sizes = _best_jaccard_sizes(descending, empty_score)
-        decisions[done : done + len(p)] = _most_probable(p, descending, sizes)
-        done += len(p)
-    return decisions
+    return by_blocks(probabilities, lambda p: _most_probable(p, partial(_best_jaccard_sizes, empty_score=empty_score)))
 
 
 def _best_jaccard_sizes(p: np.ndarray, empty_score: float) -> np.ndarray:
@@ -145,14 +139,15 @@ def _best_sizes(p: np.ndarray, empty_score: float) -> np.ndarray:
     return best
 
 
-def _most_probable(p: np.ndarray, descending: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def _most_probable(p: np.ndarray, best_sizes: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """The most probable labels of each row, (n, L) bool; among equal ones the first.
 
     Args:
         p: (n, L).
-        descending: the same, each row sorted.
-        sizes: (n,) the number of labels, from 0 to L.
+        best_sizes: from the rows, most probable labels first, to the number of labels of each, from 0 to L: (n,).
     """
+    descending = -np.sort(-p, axis=1)
+    sizes = best_sizes(descending)
     lowest = np.where(sizes > 0, descending[np.arange(len(p)), np.maximum(sizes, 1) - 1], np.inf)[:, None]
     decided = p >= lowest
     if len(tied := np.flatnonzero(np.count_nonzero(decided, axis=1) > sizes)):

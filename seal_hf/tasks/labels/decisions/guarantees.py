@@ -99,11 +99,6 @@ def thresholds_of_recall(
     return found
 
 
-def rows_for_recall(least: float, confidence: float = CONFIDENCE) -> int:
-    """The gold rows that [`thresholds_of_recall`] needs of a label."""
-    return math.ceil(math.log(1 - confidence) / math.log(least) - 1e-9)
-
-
 def threshold_of_risk(probabilities: np.ndarray, labels: np.ndarray, most: float, all_gold: bool = False) -> float:
     """The highest threshold under which the expected loss of a new row is at most `most`: conformal risk control.
 

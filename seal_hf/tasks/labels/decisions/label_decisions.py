@@ -351,6 +351,56 @@ class LabelDecisions(Decisions):
             }
         return numbers._with_decoder(decoder, scores)
 
+    @classmethod
+    def cross_fitted(cls, rows: ValidationRows, names: Sequence[str]) -> dict[str, np.ndarray]:
+        """(N, L) bool decisions by each decoder, with numbers fitted on the other folds; a single row is fitted on
+        itself."""
+        needed = {name.removesuffix(NEVER_EMPTY) for name in names}
+        sets = {name: np.zeros(rows.probabilities.shape, dtype=bool) for name in names}
+        for fold, (_, decided) in enumerate(rows.folds):
+            fitted = cls(**rows.numbers(needed, fold))
+            for name, of_fold in fitted.decide_by(rows.probabilities[decided], names).items():
+                sets[name][decided] = of_fold
+        return sets
+
+    @classmethod
+    def fit_threshold(
+        cls,
+        scores: ThresholdScores,
+        *,
+        never_empty: bool = False,
+        decoder: str | None = None,
+        foldable: bool = False,
+        hierarchy: Hierarchy | None = None,
+    ) -> LabelDecisions:
+        """As `fit`, but only with `fixed` and `threshold`, which need only the rows' scores. For rows whose
+        probabilities are too many to keep.
+
+        Args:
+            never_empty, decoder: as in `fit`; `decoder` is one of these two, possibly with [`NEVER_EMPTY`].
+            foldable: True to choose only among decoders without that ending.
+            hierarchy: the labels' hierarchy, if they have one.
+
+        Raises:
+            ValueError: another decoder.
+        """
+        check_value("decoder", (decoder or FIXED).removesuffix(NEVER_EMPTY), (FIXED, THRESHOLD))
+        never_empty = never_empty or (decoder or "").endswith(NEVER_EMPTY)
+        endings = ("", NEVER_EMPTY) if never_empty and not foldable else ("",)
+        tables = {ending: scores.f1(bool(ending)) for ending in endings}  # (N, G) each
+        f1 = tables[""]
+        numbers = cls(threshold=best_threshold(f1.mean(0))[0], never_empty=never_empty, hierarchy=hierarchy)
+        numbers.empty_score = 0.0 if scores.all_have_gold else 1.0
+        tuned = np.empty(len(f1))  # by the rows outside of each row's fold
+        for others, rows in folds(len(f1)):
+            tuned[rows] = best_threshold(f1[others if len(others) else rows].mean(0))[0]
+        crossed = {
+            plain + ending: table[np.arange(len(f1)), np.searchsorted(DEFAULT_GRID, cuts)]
+            for plain, cuts in ((FIXED, np.full(len(f1), 0.5)), (THRESHOLD, tuned))
+            for ending, table in tables.items()
+        }
+        return numbers._with_decoder(decoder, crossed)
+
     def _with_decoder(self, decoder: str | None, scores: Mapping[str, np.ndarray]) -> LabelDecisions:
         """These numbers with a decoder: the one that is asked for, or chosen by the cross-fitted scores of rows."""
         if decoder is None:
@@ -439,56 +489,6 @@ class LabelDecisions(Decisions):
             seen=seen,
             hierarchy=self.hierarchy and self.hierarchy.reordered(places),
         )
-
-    @classmethod
-    def cross_fitted(cls, rows: ValidationRows, names: Sequence[str]) -> dict[str, np.ndarray]:
-        """(N, L) bool decisions by each decoder, with numbers fitted on the other folds; a single row is fitted on
-        itself."""
-        needed = {name.removesuffix(NEVER_EMPTY) for name in names}
-        sets = {name: np.zeros(rows.probabilities.shape, dtype=bool) for name in names}
-        for fold, (_, decided) in enumerate(rows.folds):
-            fitted = cls(**rows.numbers(needed, fold))
-            for name, of_fold in fitted.decide_by(rows.probabilities[decided], names).items():
-                sets[name][decided] = of_fold
-        return sets
-
-    @classmethod
-    def fit_threshold(
-        cls,
-        scores: ThresholdScores,
-        *,
-        never_empty: bool = False,
-        decoder: str | None = None,
-        foldable: bool = False,
-        hierarchy: Hierarchy | None = None,
-    ) -> LabelDecisions:
-        """As `fit`, but only with `fixed` and `threshold`, which need only the rows' scores. For rows whose
-        probabilities are too many to keep.
-
-        Args:
-            never_empty, decoder: as in `fit`; `decoder` is one of these two, possibly with [`NEVER_EMPTY`].
-            foldable: True to choose only among decoders without that ending.
-            hierarchy: the labels' hierarchy, if they have one.
-
-        Raises:
-            ValueError: another decoder.
-        """
-        check_value("decoder", (decoder or FIXED).removesuffix(NEVER_EMPTY), (FIXED, THRESHOLD))
-        never_empty = never_empty or (decoder or "").endswith(NEVER_EMPTY)
-        endings = ("", NEVER_EMPTY) if never_empty and not foldable else ("",)
-        tables = {ending: scores.f1(bool(ending)) for ending in endings}  # (N, G) each
-        f1 = tables[""]
-        numbers = cls(threshold=best_threshold(f1.mean(0))[0], never_empty=never_empty, hierarchy=hierarchy)
-        numbers.empty_score = 0.0 if scores.all_have_gold else 1.0
-        tuned = np.empty(len(f1))  # by the rows outside of each row's fold
-        for others, rows in folds(len(f1)):
-            tuned[rows] = best_threshold(f1[others if len(others) else rows].mean(0))[0]
-        crossed = {
-            plain + ending: table[np.arange(len(f1)), np.searchsorted(DEFAULT_GRID, cuts)]
-            for plain, cuts in ((FIXED, np.full(len(f1), 0.5)), (THRESHOLD, tuned))
-            for ending, table in tables.items()
-        }
-        return numbers._with_decoder(decoder, crossed)
 
     def offsets(self) -> np.ndarray | float:
         """The amount logit(t), a number or (L,), to subtract from a bias so that 0.5 decides as the threshold did."""
