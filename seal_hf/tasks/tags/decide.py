@@ -21,8 +21,9 @@ from ...cli.decide import Fitted, Measured
 from ...core.tag_schemes import allowed_transitions, scheme_of_model
 from ...data.common import DataError
 from ...data.score_files import arrays_of, id_column_of, id_of, matched
-from ...data.sentences import Needs, SentenceFile
+from ...data.sentences import Needs
 from ...data.table_sources import open_table
+from ...data.tag_files import SentenceFile
 from ...data.writers import table_writer
 from ...utils.messages import few, results_table
 from .decisions import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, VITERBI, TagDecisions, likeliest_tags
