@@ -7,7 +7,7 @@ python examples/run_parsing.py --recipe recipes/parsing/ptb_sample_infnet_plus.y
 """
 
 from seal_hf.cli.programs import run_program
-from seal_hf.tasks.trees.program import main
+from seal_hf.tasks.tags.program import tree_main as main
 
 if __name__ == "__main__":
     run_program(main)

@@ -17,7 +17,7 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "train mlc": ("seal_hf.tasks.labels.program:main", "label sets, with a loss-net or without"),
     "train tagging": ("seal_hf.tasks.tags.program:main", "tags: parts of speech, entities, citation fields"),
     "train srl": ("seal_hf.tasks.tags.program:role_main", "semantic roles of a given predicate"),
-    "train parsing": ("seal_hf.tasks.trees.program:main", "constituency trees, by one tag per word"),
+    "train parsing": ("seal_hf.tasks.tags.program:tree_main", "constituency trees, by one tag per word"),
     "train segmentation": ("seal_hf.tasks.masks.program:main", "masks of images"),
     "train rewards": (
         "seal_hf.tasks.rewards.program:main",

@@ -144,7 +144,7 @@ class TreeTask(TagTask):
     sections = _parts("trees.report", trees="tree_sections")
     cards = _part("trees.report", "CARDS")
     analyses: Mapping[str, Any] = {}
-    compared = _part("trees.compare", "KINDS")
+    compared = _part("tags.compare", "TREE_KINDS")
     trees = True
 
 

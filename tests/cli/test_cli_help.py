@@ -22,10 +22,10 @@ from seal_hf.tasks.masks.program import ENERGY_PROGRAM as mask_energy
 from seal_hf.tasks.rewards import program as rewards
 from seal_hf.tasks.tags import program as tagging
 from seal_hf.tasks.tags.program import ROLE_PROGRAM as srl
-from seal_hf.tasks.trees import program as parsing
+from seal_hf.tasks.tags.program import TREE_PROGRAM as parsing
 from seal_hf.utils.options import default_of
 
-PROGRAMS = [*(each.PROGRAM for each in (mlc, tagging, parsing, segmentation, rewards)), srl, energy, mask_energy]
+PROGRAMS = [*(each.PROGRAM for each in (mlc, tagging, segmentation, rewards)), srl, parsing, energy, mask_energy]
 OF_THE_TRAINER = {field.name for field in fields(TrainingArguments) if field.init}
 
 

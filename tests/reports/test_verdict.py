@@ -16,7 +16,7 @@ from seal_hf.reports.common import Verdict
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.masks import program as segmentation
 from seal_hf.tasks.tags import program as tagging
-from seal_hf.tasks.trees import program as parsing
+from seal_hf.tasks.tags.program import TREE_PROGRAM as parsing
 from seal_hf.training.arguments import SealTrainingArguments
 
 SMALL = "--use_cpu true --disable_tqdm true --report_to none --logging_steps 1 --per_device_train_batch_size 30".split()

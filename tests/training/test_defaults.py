@@ -28,7 +28,7 @@ from seal_hf.tasks.masks.program import ENERGY_PROGRAM as mask_energy
 from seal_hf.tasks.rewards import program as rewards
 from seal_hf.tasks.tags import program as tagging
 from seal_hf.tasks.tags.program import ROLE_PROGRAM as srl
-from seal_hf.tasks.trees import program as parsing
+from seal_hf.tasks.tags.program import TREE_PROGRAM as parsing
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = {  # packaged recipe -> the programs that take it

@@ -1,4 +1,4 @@
-"""Tag sequences, as a comparison sees them: parts of speech, entities, citation fields, semantic roles."""
+"""Tag sequences, as a comparison sees them: parts of speech, entities, citation fields, semantic roles; and trees."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from ...lab.compare.kinds import (
     Scored,
 )
 from ...lab.compare.statistics import Rows
+from ..trees.metrics import bracket_counts, tree_metrics
 from . import program as tagging
 from .metrics import Tags, span_counts, tag_metrics, token_counts
 from .program import has_bilstm
@@ -150,14 +151,21 @@ class TagSequences(Kind):
     def scored(self, data: TagSequenceData, decided: Mapping[str, Tags]) -> Scored:
         metrics: dict[str, float] = {}
         for split, gold in self.gold(data).items():
-            figures, tokens = tag_metrics(decided[split], gold, data.kind), token_counts(decided[split], gold)
-            figures["exact_match"] = float(np.mean(tokens[:, 0] == tokens[:, 1]))
+            figures, rows = self.judged(data, split, decided[split], gold)
             metrics |= {f"{split}_{key}": value for key, value in figures.items()}
-        rows = {"accuracy": Rows(*tokens.T)}  # those of the test split, which comes last
+        return Scored(metrics, rows)  # those of the test split, which comes last
+
+    def judged(
+        self, data: TagSequenceData, split: str, decided: Tags, gold: Tags
+    ) -> tuple[dict[str, float], dict[str, Rows]]:
+        """The figures of a split, and the rows of those that are tested."""
+        figures, tokens = tag_metrics(decided, gold, data.kind), token_counts(decided, gold)
+        figures["exact_match"] = float(np.mean(tokens[:, 0] == tokens[:, 1]))
+        rows = {"accuracy": Rows(*tokens.T)}
         if data.kind != "plain":
-            right, found, there = span_counts(decided["test"], gold, data.kind).T
+            right, found, there = span_counts(decided, gold, data.kind).T
             rows["f1"] = Rows(2 * right, found + there)
-        return Scored(metrics, rows)
+        return figures, rows
 
 
 TAGGING = TagSequences(
@@ -178,4 +186,50 @@ SRL = TagSequences(
     known_metrics=SPANS,
     identity={"kind": "srl"},
 )
+
+
+BRACKETS = ("f1", "exact_match", "accuracy")
+TREE_FIGURES = Figures(
+    columns={
+        "f1": "F1 of brackets",
+        "precision": "precision",
+        "recall": "recall",
+        "exact_match": "exact match",
+        "accuracy": "accuracy of tags",
+    },
+    tested={},
+    legend="Test figures in percent, mean ± deviation over seeds, each method with its own decoder. Brackets are "
+    "labelled, without punctuation and root, as evalb counts them; *exact match* is the share of trees with all right.",
+)
+
+
+class Trees(TagSequences):
+    """See [`Kind`]."""
+
+    def metrics(self, data: TagSequenceData) -> Sequence[str]:
+        return BRACKETS
+
+    def judged(
+        self, data: TagSequenceData, split: str, decided: Tags, gold: Tags
+    ) -> tuple[dict[str, float], dict[str, Rows]]:
+        dataset = data.test if split == "test" else data.validation
+        assert dataset is not None, "as `is_labelled` says"
+        counts = bracket_counts(decided, gold, dataset["pos"][:])
+        right, found, there = counts.T
+        exact = (counts == counts[:, :1]).all(1).astype(np.float64)
+        rows = {"f1": Rows(2 * right, found + there), "exact_match": Rows.of_mean(exact)}
+        rows["accuracy"] = Rows(*token_counts(decided, gold).T)
+        return tree_metrics(decided, gold, dataset["pos"][:]), rows
+
+
+PARSING = Trees(
+    word="parsing",
+    programs={TASK_NET: tagging.TREE_PROGRAM},
+    methods={name: method for name, method in methods(energy="chain").items() if not method.needs},
+    usual=("constant", "ce", "crf", "nce", "infnet_plus_chain_ge_b"),
+    figures=TREE_FIGURES,
+    known_metrics=BRACKETS,
+    identity={"kind": "parsing"},
+)
 KINDS = (TAGGING, SRL)
+TREE_KINDS = (PARSING,)

@@ -1,6 +1,7 @@
 """Tagging with an energy network as a loss function: parts of speech, entities, citation fields. First what all
-programs of tags share: both nets over words, the rows of each split, the trainer, how a run ends. Last semantic roles:
-the arguments of a given predicate, by a transformer."""
+programs of tags share: both nets over words, the rows of each split, the trainer, how a run ends. Then semantic
+roles: the arguments of a given predicate, by a transformer. Last constituency trees: a tag per word, decoded into a
+tree."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from ...cli.search import FINE_TUNED, RATE, Space
 from ...cli.train.arguments import TOO_LONG, Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
 from ...core.energy import energies_of
-from ...data import TagDataArguments, TagSequenceData, load_srl, load_tags
+from ...data import TagDataArguments, TagSequenceData, load_srl, load_tags, load_trees
 from ...data.tensors.vocabulary import Vocabulary, load_word_vectors
 from ...data.tensors.words import PREDICATE_MARKERS, WordRows, encode_words, load_tokenizer, tokenize_words
 from ...nets.adapters import METHODS, QUANTIZATIONS
@@ -27,6 +28,8 @@ from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
 from ...utils.messages import check_owner
+from ..trees.metrics import tree_compute_metrics
+from ..trees.report import TREES
 from .metrics import tagging_compute_metrics
 from .model import FROM_SCRATCH, SealForTokenClassification, is_bilstm
 from .report import judged_tags, print_notes, tag_ending
@@ -323,3 +326,46 @@ ROLE_PROGRAM = Program(
     settle=settle_roles,
 )
 role_main = ROLE_PROGRAM.main
+
+
+# --- constituency trees -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class TreeDataArguments:
+    """What to parse: the arguments of [`load_trees`], as flags of a program and keys of a recipe."""
+
+    dataset: str | None = field(
+        default=None, metadata={"help": "File, folder or .zip of bracketed trees; default: an embedded grammar."}
+    )
+    data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
+    max_train_rows: int | None = field(default=None, metadata={"help": "Train on this many trees only."})
+
+
+TREE_ARGUMENTS = (TreeDataArguments, TaggerArguments, RunArguments, SealTrainingArguments)
+
+
+def make_tree_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
+    """The trainer of both nets."""
+    metrics = tree_compute_metrics(data.label_names, data.validation["pos"][:])
+    return make_trainer(data, arguments, compute_metrics=metrics)
+
+
+def evaluate_trees(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> Ending:
+    """The figures of all splits, and how they are reported."""
+    return tag_ending(prepared.trainer, prepared.splits, data, card_facts(data, arguments), TREES)
+
+
+TREE_PROGRAM = Program(
+    TREE_ARGUMENTS,
+    task="trees",
+    metric="f1",
+    recipes={"BiLSTM": "parsing", "encoder": "parsing_text"},
+    from_scratch=FROM_SCRATCH,
+    kind=kind,
+    loader=load_trees,
+    ranges=ranges,
+    make_trainer=make_tree_trainer,
+    evaluate=evaluate_trees,
+)
+tree_main = TREE_PROGRAM.main

@@ -26,8 +26,8 @@ from seal_hf.data import embedded
 from seal_hf.data.brackets import read_brackets
 from seal_hf.decisions import TagDecisions
 from seal_hf.metrics import tree_metrics
+from seal_hf.tasks.tags.program import TREE_PROGRAM as parsing
 from seal_hf.tasks.tags.report import gold_tags, predict_tags
-from seal_hf.tasks.trees import program as parsing
 
 SMALL = "--num_train_epochs 2 --use_cpu true --disable_tqdm true --report_to none --global_size 8".split()
 
