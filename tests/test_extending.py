@@ -282,10 +282,6 @@ def test_cross_entropy_leaves_aside_what_is_of_energy_losses(tmp_path):
         (lambda: RegressionS(regression_samples="x"), "`regression_samples` is 'x'"),
         (lambda: NCE(num_samples=0), "`num_samples` is 0; it must be a finite number, at least 1"),
         (lambda: NCE(gold_mix=1.0), "`gold_mix` is 1.0; it must be a finite number, at least 0 and below 1"),
-        (
-            lambda: TagSequenceSpace(["O"], score="spanf1"),
-            "`tag_score` is 'spanf1'; it must",
-        ),
         (lambda: MultiLabelSpace(relaxed_mass=5.0), "`relaxed_mass` is 5.0; .* above 0 and at most 1"),
         (lambda: MultiLabelSpace().cost(torch.ones(1, 1, 2), torch.ones(1, 2), "iou"), "`margin_cost` is 'iou'"),
         (lambda: BinaryMaskSpace().cost(torch.ones(1, 1, 2, 2), torch.ones(1, 2, 2), "L1"), "`margin_cost` is 'L1'"),

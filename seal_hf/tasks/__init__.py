@@ -87,9 +87,7 @@ class TagTask(Task):
     heads = ("ForTokenClassification",)
     decodes = True
     program = "seal-hf train tagging"
-    arguments = frozenset(
-        "crf_learning_rate tag_score constrained_decoding class_weight loss_net_encoder_learning_rate".split()
-    )
+    arguments = frozenset("crf_learning_rate constrained_decoding class_weight loss_net_encoder_learning_rate".split())
     spaces = _parts("tags.space", tag_sequence="TagSequenceSpace")
     energies = _parts(
         "tags.energies",
@@ -100,7 +98,6 @@ class TagTask(Task):
         tag_attention="TagAttentionEnergy",
     )
     task_losses = _part("tags.task_losses", "TAG_TASK_LOSSES")
-    choices = _parts("tags.space", tag_score="TAG_SCORES")
     decisions = _parts("tags.decisions", tag_sequence="TagDecisions")
     fit_decisions = _part("tags.decisions", "fit_decisions")
     decide = _module("tags.decide")

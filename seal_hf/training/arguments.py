@@ -272,7 +272,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         task_weight (`float`, default 1.0): λ2, weight of the task loss; 0 leaves the energy alone (SEAL drafts,
             ablation).
         margin_cost (`str`, default `"f1"`): Δ of `margin`, `infnet`, `infnet_plus` and `contrastive_divergence`, and of
-            `cost_weight`: `f1` = 1 - soft F1 for label sets, 1 - `tag_score` for tags, 1 - soft F1 (Dice) for masks;
+            `cost_weight`: `f1` = 1 - soft F1 for label sets, 1 - soft accuracy for tags, 1 - soft F1 (Dice) for masks;
             `iou` = 1 - soft IoU, for masks only; `l1` = summed distance, `l1_mean` = per label, tag or pixel.
         perturbation_std (`float`, default 1.0): standard deviation of the logit noise of `regression_s`.
         regression_samples (`str`, default `"continuous"`): structures of `regression_s`: `continuous`, perturbed; or
@@ -316,8 +316,6 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             a pretrained encoder, else `learning_rate`.
 
     Parameters that control tag sequences:
-        tag_score (`str`, default `"accuracy"`): s(ŷ, y) of `regression` and of the cost `f1`: soft `accuracy`, or
-            soft `span_f1` (tasks/tags/space.py).
         constrained_decoding (`bool`, default False): evaluate the likeliest sequence that the tags' scheme (BIO,
             BIOES) allows, by Viterbi's algorithm, instead of the likeliest tag at every position. In training ŷ and
             samples then also keep to the scheme.
@@ -428,7 +426,6 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
     unique_roles_weight: float = 1.0
     head_learning_rate: float | None = None
     crf_learning_rate: float | None = None
-    tag_score: str = "accuracy"
     constrained_decoding: bool = False
 
     sparse_labels_from: int = SPARSE_FROM

@@ -37,6 +37,7 @@ OF_SECRETS = (
 RETIRED = {
     "language_model_weight": "In Python, energy_options={'language_model_weight': 0.5} of `for_data` sets it",
     "picture": "The page report.html shows images and masks",
+    "tag_score": "Tags are scored by their accuracy",
     "train_subset": "Give a smaller file, or draw the rows in Python, by load_tags(..., train_subset='random')",
     "train_word_embeddings": "In Python, for_data(..., train_word_embeddings=False) keeps word vectors as they are",
 }

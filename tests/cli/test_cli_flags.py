@@ -23,7 +23,6 @@ from seal_hf.lab.compare import program as compare
 from seal_hf.lab.demo.program import demo_flags
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.rewards.program import check_main
-from seal_hf.tasks.tags import program as tagging
 
 
 def check(words, output="labels", **options):
@@ -210,24 +209,6 @@ def test_flags_of_nets_that_other_flags_make_idle(words, changes, message):
 def test_flags_of_the_trainer_that_other_flags_make_idle(words, message):
     arguments = mlc.PROGRAM.parse(["--output_dir", "o", *words.split()], {"save_strategy": "epoch", **EPOCHS})
     parts = (words.split(), "labels", arguments.data, arguments.nets)
-    if message is None:
-        return check_flags(arguments.training, *parts)
-    with pytest.raises(ValueError, match=message):
-        check_flags(arguments.training, *parts)
-
-
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        ("--tag_score span_f1", "`tag_score` is read only with energy_loss margin or .*regression"),
-        ("--tag_score span_f1 --loss regression", None),
-        ("--tag_score span_f1 --loss nce --cost_weight 1", None),
-        ("--tag_score span_f1 --loss ce", None),
-    ],
-)
-def test_flags_of_tags_that_other_flags_make_idle(words, message):
-    arguments = tagging.PROGRAM.parse(["--output_dir", "o", *words.split()])
-    parts = (words.split(), "tags", arguments.data, arguments.nets)
     if message is None:
         return check_flags(arguments.training, *parts)
     with pytest.raises(ValueError, match=message):

@@ -140,7 +140,9 @@ def test_a_comparison_shows_its_own_flags_and_those_of_training(capsys):
     assert set(re.findall(r"^  --(\w+)", shown("mlc", "--help", "decisions"), re.MULTILINE)) == {
         field.name for field in mlc.PROGRAM.help([]).groups()["decisions"]
     }
-    assert {"losses", "adam_beta1", "tag_score"} <= set(re.findall(r"^  --(\w+)", shown("tagging", "--help_all"), re.M))
+    assert {"losses", "adam_beta1", "crf_learning_rate"} <= set(
+        re.findall(r"^  --(\w+)", shown("tagging", "--help_all"), re.M)
+    )
 
 
 @pytest.mark.parametrize("program", [mlc.PROGRAM, energy])
@@ -154,16 +156,22 @@ def test_the_long_help_has_every_flag_of_the_parser_but_those_of_other_kinds_of_
 
 def test_flags_of_other_kinds_of_output_are_left_out(help_of):
     labels, tags, masks = (values(help_of(program, flag="--help_all")) for program in (mlc, tagging, segmentation))
-    assert "relaxed_mass" in labels and not {"tag_score", "coherence_size", "unique_roles_weight"} & labels.keys()
-    assert {"tag_score", "unique_roles_weight"} <= tags.keys() and not {"relaxed_mass", "pixel_loss"} & tags.keys()
-    assert {"pixel_loss", "coherence_size"} <= masks.keys() and not {"relaxed_mass", "tag_score"} & masks.keys()
+    assert "relaxed_mass" in labels and not {"coherence_size", "crf_learning_rate"} & labels.keys()
+    assert {"constrained_decoding", "crf_learning_rate"} <= tags.keys() and not {
+        "relaxed_mass",
+        "pixel_loss",
+    } & tags.keys()
+    assert {"pixel_loss", "coherence_size"} <= masks.keys() and not {
+        "relaxed_mass",
+        "crf_learning_rate",
+    } & masks.keys()
 
 
 @pytest.mark.parametrize("word", rewards.PROGRAMS)
 def test_programs_with_rewards_have_the_flags_of_their_output(word):
-    """`coherence_size` is a flag of masks, `tag_score` one of tags, `relaxed_mass` one of label sets."""
+    """`coherence_size` is a flag of masks, `constrained_decoding` one of tags, `relaxed_mass` one of label sets."""
     unread = rewards.PROGRAMS[word].help([]).unread
-    own = {"mlc": "relaxed_mass", "tagging": "tag_score", "segmentation": "coherence_size"}
+    own = {"mlc": "relaxed_mass", "tagging": "constrained_decoding", "segmentation": "coherence_size"}
     assert {name for name in own.values() if name not in unread} == {own[word]}
     assert "--rules" in rewards.PROGRAMS[word].help([]).text()
 

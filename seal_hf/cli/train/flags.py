@@ -25,7 +25,6 @@ from transformers.training_args import OptimizerNames
 
 from ...core.task import TASKS, Task, task_losses
 from ...energy_losses import CROSS_ENTROPY, ENERGY_LOSSES
-from ...energy_losses.regression import Regression
 from ...extensions.hypergradient import METHODS
 from ...nets.adapters import LIBRARIES
 from ...reports.common import UNASKED
@@ -363,7 +362,7 @@ def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str
     """Argument that makes a choice -> each of its values -> the arguments that this value reads."""
 
     def read(kinds: Mapping[str, Any]) -> dict[str, Iterable[str]]:
-        return {name: _with_score(kind, kind.read(args)) for name, kind in kinds.items()}
+        return {name: kind.read(args) for name, kind in kinds.items()}
 
     if isinstance(args, EnergyTrainingArguments):
         return {"energy_method": read(ENERGY_METHODS)}
@@ -375,11 +374,6 @@ def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str
         for name, names in read(task.task_losses).items():  # some share a name
             task_loss[name] += [each for each in names if each not in task_loss[name]]
     return found
-
-
-def _with_score(kind: type, names: Iterable[str]) -> set[str]:
-    """The arguments that a loss reads, and `tag_score` if its cost or its regression takes a score."""
-    return {*names, "tag_score"} if "margin_cost" in names or issubclass(kind, Regression) else {*names}
 
 
 def of_other_tasks(kind: type, task: str) -> set[str]:

@@ -220,8 +220,7 @@ class RewardTagSpace(Rewarded, TagSequenceSpace):
     ) -> RewardTagSpace:
         """As for tag sequences, with this reward."""
         plain = TagSequenceSpace.from_arguments(args, task_net)
-        options = {"loss": plain.loss, "score": args.tag_score, "constrained": args.constrained_decoding}
-        return cls(reward, plain.label_names, **options)
+        return cls(reward, plain.label_names, loss=plain.loss, constrained=args.constrained_decoding)
 
     def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
         return self._counted(y, mask)

@@ -13,7 +13,7 @@ over the positions that count, which it knows from the batch (`of`, `counting`);
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -22,91 +22,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ...core.sequences import IGNORED, at_least_float32, inverse_transform, pack, uniform
+from ...core.sequences import IGNORED, at_least_float32, inverse_transform, uniform
 from ...core.space import OutputSpace, all_counted, balanced_weights, mixed_logs, repeated_bits
-from ...core.tag_schemes import allowed_transitions, core_roles, given_types, scheme_of
+from ...core.tag_schemes import allowed_transitions, core_roles, scheme_of
 from ...utils.messages import did_you_mean
-from ...utils.options import check_value
 from . import chains as crf
 from .chains import FREE, LOWEST, unique_viterbi
 from .decisions import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI, WITHIN_SCHEME
 from .task_losses import CRFLoss, TagCrossEntropy, TagTaskLoss
-
-# Soft span F1 of relaxed tag sequences: the score s(ŷ, y) of spans such as entities and arguments.
-
-LEAST = 1e-30  # lower bound of a probability before the log
-
-
-class SoftSpanF1:
-    """F1 of spans, with expected counts if positions were independent:
-
-        F1 = 2 hits / (gold + predicted)
-        hits      = Σ over gold spans [a, b] of Π_{t=a..b} ŷ_t(y_t) · (1 - Σ of ŷ_{b+1} over tags that prolong the span)
-        predicted = Σ_t Σ of ŷ_t over the tags that begin a span (B-X, S-X, U-X)
-
-    It is 1 if there is neither a gold span nor any mass on a beginning. Spans are read strictly: a span starts with B-X
-    and continues with I-X of the same X; in BIOES (and BIOUL) it ends with E-X (L-X), or is S-X (U-X) alone, and
-    nothing prolongs it. Other gold tags do not count. In BIO both expectations are exact; in BIOES a beginning without
-    an end counts as predicted. For hard sequences, in BIOES for valid ones, it is the F1 of seqeval's strict mode for
-    that sentence. Differentiable in ŷ, except in a gold tag of probability 0, whose gradient is 0.
-
-    Args:
-        tags: the C names of the tags: `O`, or a prefix of B I E L S U, a hyphen, and the span's type.
-        ignored: types that count neither as gold nor as predicted, such as V in semantic roles, which is given.
-
-    Raises:
-        ValueError: a tag has another form, or no tag begins a span.
-    """
-
-    def __init__(self, tags: Sequence[str], ignored: Collection[str] = ()):
-        parts = [("O", "") if tag == "O" else tuple(tag.split("-", 1)) for tag in tags]
-        for tag, part in zip(tags, parts, strict=True):
-            if len(part) != 2 or part[0] not in tuple("OBIELSU"):
-                raise ValueError(
-                    f"The tag {tag!r} is neither O nor of the form B-X (B, I, E, L, S or U, a hyphen, the type), so "
-                    "spans cannot be read from the tags. Choose the score of tags instead of spans."
-                )
-        if not any(prefix in "BSU" for prefix, _ in parts):
-            raise ValueError(f"No tag begins a span (B-X, S-X or U-X) among {', '.join(tags)}.")
-        closing = "ELSU" if any(prefix in "ELSU" for prefix, _ in parts) else "BI"
-        self.begins = torch.tensor([prefix in "BSU" and kind not in ignored for prefix, kind in parts])  # (C,)
-        self.closes = torch.tensor([prefix in closing for prefix, _ in parts])  # (C,)
-        self.prolongs = torch.tensor(  # (C, C), from the previous tag to this tag
-            [[a in "BI" and b in "IEL" and x == y for b, y in parts] for a, x in parts]
-        )
-
-    def __call__(self, y_hat: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
-        """Candidates (B, S, T, C) on the simplex, gold (B, T, C) one-hot, mask (B, T) bool -> (B, S), in [0, 1]."""
-        if self.begins.device != y_hat.device:
-            self.begins, self.closes, self.prolongs = (
-                table.to(y_hat.device) for table in (self.begins, self.closes, self.prolongs)
-            )
-        _, y_hat = pack(mask, at_least_float32(y_hat), dim=2)
-        mask, tags = pack(mask, gold.argmax(-1))  # (B, T), now without holes
-        y_hat = y_hat.masked_fill(~mask[:, None, :, None], 0)
-        no = mask.new_zeros(len(mask), 1)
-
-        # gold segments: each is a span, or a tag outside spans
-        joined = torch.cat([no, self.prolongs[tags[:, :-1], tags[:, 1:]]], dim=1)[:, : mask.shape[1]] & mask
-        first, last = ~joined, ~torch.cat([joined[:, 1:], no], dim=1)[:, : mask.shape[1]]
-        segment = first.long().cumsum(1) - 1  # (B, T)
-        closed = torch.zeros_like(segment).scatter_add(1, segment, (last & self.closes[tags]).long()).gather(1, segment)
-        span = mask & first & self.begins[tags] & (closed > 0)  # at the position where it begins
-
-        right = y_hat.gather(3, tags[:, None, :, None].expand(-1, y_hat.shape[1], -1, 1)).squeeze(3)  # (B, S, T)
-        longer = (y_hat[:, :, 1:] * self.prolongs[tags[:, :-1]].unsqueeze(1)).sum(3)  # autocast rounds matmuls
-        longer = torch.cat([longer, y_hat.new_zeros(*y_hat.shape[:2], 1)], dim=2)[:, :, : mask.shape[1]]
-        log = right.clamp_min(LEAST).log() + (1 - longer).clamp_min(LEAST).log() * last.unsqueeze(1)
-        where = segment.unsqueeze(1).expand_as(log)
-        found = torch.zeros_like(log).scatter_add(2, where, log).exp().gather(2, where)
-
-        hits = (found * span.unsqueeze(1)).sum(2)
-        predicted = (y_hat * self.begins).sum((2, 3))
-        total = predicted + span.sum(1, keepdim=True)
-        return torch.where(total > 0, 2 * hits / total.where(total > 0, 1), 1).clamp(0, 1)
-
-
-TAG_SCORES = ("accuracy", "span_f1")
 
 
 class TagSequenceSpace(OutputSpace):
@@ -115,7 +38,6 @@ class TagSequenceSpace(OutputSpace):
     Args:
         label_names: the C tags.
         loss: the task-net's own loss, one of `TAG_TASK_LOSSES`; default: cross-entropy. A CRF also decodes its outputs.
-        score: the score s(ŷ, y), `accuracy` or `span_f1`.
         constrained: True if decoding allows only sequences that are valid in the tags' scheme (BIO, BIOES).
 
     Attributes:
@@ -136,13 +58,10 @@ class TagSequenceSpace(OutputSpace):
         self,
         label_names: Sequence[str],
         loss: TagTaskLoss | None = None,
-        score: str = "accuracy",
         constrained: bool = False,
     ):
-        check_value("tag_score", score, TAG_SCORES)
         self.label_names = list(label_names)
         self.loss: Any = loss or TagCrossEntropy(self.label_names)
-        self.span_score = SoftSpanF1(self.label_names, given_types(self.label_names)) if score == "span_f1" else None
         allowed = [torch.from_numpy(table) for table in allowed_transitions(self.label_names)]
         self.constraints = [torch.zeros(table.shape).masked_fill(~table, -math.inf) for table in allowed]
         has_scheme, has_crf = scheme_of(self.label_names) != "plain", self.loss.crf is not None
@@ -205,7 +124,7 @@ class TagSequenceSpace(OutputSpace):
                 f"{', '.join(_names(task_net)[:5])}. Leave it out."
             )
         loss = TagTaskLoss.from_arguments(args, _names(task_net), getattr(task_net, "crf", None))
-        return cls(_names(task_net), loss, args.tag_score, args.constrained_decoding)
+        return cls(_names(task_net), loss, args.constrained_decoding)
 
     def decoding_options(self) -> dict[str, Any]:
         return {"constrained_decoding": self.decoder in WITHIN_SCHEME}
@@ -343,10 +262,7 @@ class TagSequenceSpace(OutputSpace):
 
     def agreement(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
         """Of the only kind, called `f1`: soft accuracy, the mean of ŷ_t·y_t over the positions that count, or 1 if no
-        position counts; or the soft F1 of spans, see [`SoftSpanF1`]. (B, S)."""
-        if self.span_score is not None:
-            mask = torch.ones(y.shape[:2], dtype=torch.bool, device=y.device) if mask is None else mask
-            return self.span_score(y_hat, y, mask)
+        position counts: (B, S)."""
         hits = torch.einsum("bstc,btc->bs", y_hat, self._counted(y, mask).to(y_hat.dtype))
         size = self.num_counted(y, mask)
         return torch.where(size > 0, hits / size.clamp_min(1), torch.ones_like(hits))

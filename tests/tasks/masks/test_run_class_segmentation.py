@@ -110,7 +110,11 @@ def test_a_hugging_face_model_keeps_its_reading_of_labels(tmp_path, data):
             ["--decoder", "threshold", "--image_size", "32"],
             "`decoder` is 'threshold'; this task-net has fixed",
         ),
-        (segmentation, ["--tag_score", "span_f1"], "`tag_score` is for another kind of output, tags"),
+        (
+            segmentation,
+            ["--constrained_decoding", "true"],
+            "`constrained_decoding` is for another kind of output, tags",
+        ),
         (mask_energy, ["--image_size", "32"], "The energy network is for 'masks' outputs.*masks of two classes"),
     ],
 )

@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 
 from seal_hf import TagSequenceSpace
-from seal_hf.metrics import tag_metrics
 
 C, T = 3, 4
 SPACE = TagSequenceSpace(["O", "B-x", "I-x"])
@@ -116,16 +115,3 @@ def test_rows_without_a_position_are_finite(logits):
     assert SPACE.task_loss(logits, labels) == 0 and SPACE.score(y, gold, mask).tolist() == [[1.0], [1.0]]
     assert SPACE.cost(y, gold, "l1_mean", mask).tolist() == [[0.0], [0.0]]
     assert math.isfinite(SPACE.log_prob(logits, y, mask).sum())
-
-
-def test_the_given_predicate_is_no_span_of_the_score():
-    """The soft F1 of hard sequences of roles is the metric's, which leaves V out."""
-    names = ["O", "B-V", "B-ARG0", "I-ARG0", "B-ARG1"]
-    space = TagSequenceSpace(names, score="span_f1")
-    rows = list(itertools.product(range(len(names)), repeat=3))
-    gold = [(1, 2, 3)] * len(rows)
-    one_hot = torch.eye(len(names))[torch.tensor([rows, gold])]  # (2, N, T, C)
-    found = space.score(one_hot[0].unsqueeze(1), one_hot[1]).squeeze(1)
-    for row, score in zip(rows, found.tolist(), strict=True):
-        predicted, expected = ([names[i] for i in ids] for ids in (row, gold[0]))
-        assert score == pytest.approx(tag_metrics([predicted], [expected], "srl")["f1"])
