@@ -67,6 +67,6 @@ def likeliest(log_probabilities: np.ndarray, count: int) -> tuple[np.ndarray, np
 
 
 def label_log_probabilities(probabilities: np.ndarray) -> np.ndarray:
-    """(L, 2), the log-probabilities of each label's absence and presence, from probabilities (L,)."""
+    """The log-probabilities of each label's absence and presence, (L, 2), from its probability (L,)."""
     with np.errstate(divide="ignore"):
         return np.log(np.stack([1 - probabilities, probabilities], 1))

@@ -31,14 +31,15 @@ DecisionsT = TypeVar("DecisionsT", bound="Decisions")
 
 
 def folds(num_rows: int, most: int = FOLDS) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of rows to fit on and rows to decide, at most `most`; the latter are a random partition of all rows."""
+    """Yields at most `most` pairs: rows to fit on, and rows to decide. The rows to decide are a random partition of all
+    rows."""
     order = np.random.default_rng(0).permutation(num_rows)
     for decided in np.array_split(order, min(most, num_rows)):
         yield np.setdiff1d(order, decided), decided
 
 
 def usual_or_better(scores: Mapping[str, np.ndarray], usual: str, errors: float = 1.0) -> str:
-    """The usual decoder, unless another one is better by more than `errors` standard errors: then the best one.
+    """The usual decoder, unless the best one is better by more than `errors` standard errors; then the best one.
 
     Args:
         scores: (N,) score of each row under each decoder.
@@ -55,8 +56,8 @@ def usual_or_better(scores: Mapping[str, np.ndarray], usual: str, errors: float 
 
 
 def ratio_scores(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """(N,) scores r + (part - r whole) / mean(whole). Their mean is the ratio r = Σ part / Σ whole, such as F1 over the
-    spans of all rows; their deviation is that of r to first order."""
+    """Scores of N rows whose mean is the ratio r = Σ part / Σ whole, such as F1 over the spans of all rows: (N,), r +
+    (part - r whole) / mean(whole). Their deviation is that of r to first order."""
     ratio = part.sum() / max(whole.sum(), 1)
     return ratio + (part - ratio * whole) / max(whole.mean(), 1e-12)
 
@@ -88,7 +89,7 @@ class Decisions(ABC):
     @classmethod
     @abstractmethod
     def of_saved(cls: type[DecisionsT], saved: Mapping[str, Any]) -> DecisionsT:
-        """The inverse of `as_json`; missing values get their defaults.
+        """The decisions that `as_json` gave. Missing values get their defaults.
 
         Raises:
             ValueError: a value is of the wrong kind, see [`checked`]; configs may come from anyone.
@@ -111,7 +112,7 @@ class Decisions(ABC):
 
     @classmethod
     def saved_in(cls, config: Any) -> Mapping[str, Any]:
-        """The argument of `of_saved`, from a config."""
+        """The decisions that a config holds, as `of_saved` reads them."""
         saved = getattr(config, "decisions", None)
         if saved is None:
             threshold = getattr(config, "threshold", None)  # nets saved before there were other decoders

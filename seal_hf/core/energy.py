@@ -33,13 +33,13 @@ class Energy(nn.Module, ABC):
 
     @classmethod
     def from_config(cls, config: Any, feature_size: int) -> Energy:
-        """The energy of a [`LossNetConfig`], for features of this width; the config's `energy_options` are further
+        """The energy of a [`LossNetConfig`] for features of this width. The config's `energy_options` are further
         arguments."""
         return cls(config.num_labels, feature_size, config.global_size, **(config.energy_options or {}))
 
     @abstractmethod
     def reset_parameters(self) -> None:
-        """Initialise the parameters; called for those that are not loaded from a file."""
+        """Initialise the parameters. It is called for those that no file has."""
 
     @abstractmethod
     def forward(self, features: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -54,15 +54,15 @@ class Energy(nn.Module, ABC):
         """
 
     def at(self, features: Tensor, mask: Tensor | None = None) -> Callable[[Any], Tensor]:
-        """E(x, ·) for one batch: a function y -> the value of `forward`, with derivatives in y alone. Inference calls
-        it with many structures, so an energy computes a part that depends only on x here, once."""
+        """The energy of one batch as a function of y alone: y -> the value of `forward`, with derivatives in y.
+        Inference calls it with many structures, so the part that depends only on x is computed here, once."""
         features = features.detach()
         return lambda y: self(features, y, mask)
 
 
 def of_shape(energies: Tensor, y: Any, what: str) -> Tensor:
-    """`energies`, if they are a number for each of the candidates `y` (B, S, ...); otherwise ValueError names `what`
-    gave them."""
+    """Returns `energies` if they have one number for each of the candidates `y` (B, S, ...). Raises ValueError
+    otherwise; `what` names their source in the message."""
     if energies.shape != y.shape[:2]:
         raise ValueError(
             f"{what} gave {tuple(energies.shape)}; expected {tuple(y.shape[:2])}, a number for each candidate of each "
@@ -76,12 +76,12 @@ SIZES = ("num_labels", "feature_size", "global_size", "mask_channels")  # argume
 
 
 def energies_of(space: str) -> dict[str, type[Energy]]:
-    """The `ENERGIES` that read structures of the output space with this name in `SPACES`."""
+    """The entries of `ENERGIES` that read structures of an output space, which is given by its name in `SPACES`."""
     return {name: energy for name, energy in ENERGIES.items() if getattr(energy, "space", None) == space}
 
 
 def energy_of(space: str, energy: str | None = None) -> str:
-    """The name of an energy for the output space; default: the first of `energies_of`.
+    """The name of an energy for the output space. By default it is the first of `energies_of`.
 
     Raises:
         ValueError: the energy is unknown, or one of another output space.

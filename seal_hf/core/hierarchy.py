@@ -41,7 +41,7 @@ class Hierarchy:
 
     @classmethod
     def of_pairs(cls, pairs: Iterable[tuple[int, int]], num_labels: int) -> Hierarchy:
-        """From (child, parent) pairs of ids; a pair may occur more than once."""
+        """The hierarchy with these (child, parent) pairs of ids. A pair may occur more than once."""
         parents: list[dict[int, None]] = [{} for _ in range(num_labels)]
         for child, parent in pairs:
             parents[child][int(parent)] = None
@@ -54,7 +54,8 @@ class Hierarchy:
 
     @cached_property
     def order(self) -> np.ndarray:
-        """(L,) ids, parents before their children; in a forest, each label directly before its descendants."""
+        """The ids (L,), parents before their children. In a forest, each label stands directly before its
+        descendants."""
         children: list[list[int]] = [[] for _ in self.parents]
         for label, above in enumerate(self.parents):
             for parent in above:
@@ -76,7 +77,8 @@ class Hierarchy:
         return roots[0] if len(roots) == 1 < len(self.parents) else None
 
     def raised(self, values: np.ndarray) -> np.ndarray:
-        """(N, L) values: each label gets the highest of its own and its descendants'. For label sets: their closure."""
+        """Give each label the highest value of itself and its descendants: (N, L) -> (N, L). For label sets this is
+        their closure."""
         columns = np.array(np.asarray(values).T, order="C")
         for label in self.order[::-1]:
             for parent in self.parents[label]:
@@ -84,8 +86,9 @@ class Hierarchy:
         return np.ascontiguousarray(columns.T)
 
     def closed(self, labels: np.ndarray, derived: Sequence[int] = ()) -> np.ndarray:
-        """(N, L) labels with 1 at each ancestor of a 1; all others, also -1 for unknown, are unchanged. But the labels
-        `derived`, of which the data say nothing, are -1 where a descendant is unknown and none is 1."""
+        """Add all ancestors to label sets (N, L): a label with a present descendant becomes 1. All others stay as they
+        are, also -1 for unknown. But labels in `derived`, about which the data say nothing, become -1 where a
+        descendant is unknown and none is present."""
         found = np.where(self.raised(labels > 0), labels.dtype.type(1), labels)
         if len(derived):
             unknown = self.raised(labels < 0)[:, derived] & (found[:, derived] <= 0)
@@ -93,7 +96,7 @@ class Hierarchy:
         return found
 
     def lowered(self, values: np.ndarray) -> np.ndarray:
-        """(N, L) values: each label gets the lowest of its own and its ancestors'."""
+        """Give each label the lowest value of itself and its ancestors: (N, L) -> (N, L)."""
         columns = np.array(np.asarray(values).T, order="C")
         for label in self.order:
             for parent in self.parents[label]:
@@ -111,7 +114,7 @@ class Hierarchy:
 
     @classmethod
     def of_saved(cls, saved: Any) -> Hierarchy:
-        """The inverse of `as_json`.
+        """The hierarchy that `as_json` gave.
 
         Raises:
             ValueError: `saved` is not a list of lists of ids, or not a hierarchy.

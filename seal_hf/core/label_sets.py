@@ -66,14 +66,14 @@ class LabelSets:
         return LabelSets(tuple(blocks), self.num_labels, self.dropped)
 
     def compact(self) -> tuple[Tensor, LabelSets]:
-        """The U labels that occur, (U,) ascending, and the same sets over only these labels. The host reads U."""
+        """The U labels that occur, (U,) ascending, and the same sets over these labels alone. The host reads U."""
         labels, places = torch.unique(torch.cat([i.flatten() for i, _ in self.blocks]), return_inverse=True)
         parts = places.split([index.numel() for index, _ in self.blocks])
         blocks = tuple((p.view_as(i), value) for p, (i, value) in zip(parts, self.blocks, strict=True))
         return labels, LabelSets(blocks, len(labels), self.dropped)
 
     def to_dense(self) -> Tensor:
-        """(B, S, L); for tests and small L."""
+        """The dense tensor (B, S, L), for tests and small L."""
         parts = []
         for index, value in self.blocks:
             zeros = value.new_zeros(*index.shape[:2], self.num_labels)
@@ -82,7 +82,8 @@ class LabelSets:
 
 
 def from_dense(y: Tensor) -> LabelSets:
-    """(B, S, L) -> its nonzero entries. The host reads the width of the widest set."""
+    """The sparse sets with the nonzero entries of a dense tensor (B, S, L). The host reads the width of the widest
+    set."""
     batch, sets, num_labels = y.shape
     place, label = y.detach().flatten(0, 1).nonzero(as_tuple=True)  # (N,) which set, ascending; which label
     count = torch.bincount(place, minlength=batch * sets)
@@ -154,7 +155,8 @@ def hashes(y: LabelSets) -> Tensor:
 
 @torch.no_grad()
 def sample_bernoulli(logits: Tensor, num_samples: int, generator: torch.Generator) -> LabelSets:
-    """K exact samples of independent Bernoulli(σ(z_j)) from about Σ_j σ(z_j) random numbers each, not L.
+    """Draw K exact samples of independent Bernoulli(σ(z_j)), from about Σ_j σ(z_j) random numbers for each instead of
+    L.
 
     Poisson splitting. Let N_j ~ Poisson(λ_j), independent, with λ_j = -log(1 - σ(z_j)) = softplus(z_j); then
     P(N_j >= 1) = 1 - exp(-λ_j) = σ(z_j). Independent Poisson counts are equivalent to N ~ Poisson(Λ) events in total,

@@ -15,8 +15,8 @@ MOST_CLASSES = IGNORE  # a pixel is one byte
 
 
 def resized_logits(logits: Tensor, size: Sequence[int]) -> Tensor:
-    """Logits (B, C, h, w) at another size (H, W), float32: bilinearly, as Hugging Face's segmentation heads do in their
-    losses."""
+    """Logits (B, C, h, w) resized to (H, W), float32. The interpolation is bilinear, as in the losses of Hugging Face's
+    segmentation heads."""
     logits = logits.float()
     if tuple(size) == tuple(logits.shape[-2:]):
         return logits
@@ -37,7 +37,7 @@ def log_odds(logits: Tensor, size: Sequence[int] | None = None) -> Tensor:
 
 
 def palette() -> np.ndarray:
-    """A colour for each value of a mask: (256, 3) uint8, those of Pascal VOC.
+    """The colours of Pascal VOC, one for each value of a mask: (256, 3) uint8.
 
     Bits 0, 3 and 6 of a value are the highest three bits of red, bits 1, 4 and 7 those of green, bits 2 and 5 the
     highest two of blue. Class 0 is black.

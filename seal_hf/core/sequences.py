@@ -39,7 +39,7 @@ def take(x: Tensor, index: Tensor, dim: int = 1) -> Tensor:
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """Half precision is cast to float32; float32 and float64 stay."""
+    """Casts half precision to float32. Float32 and float64 stay."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
@@ -55,7 +55,7 @@ def uniform(shape: tuple[int, int, int], like: Tensor, generator: torch.Generato
 
 
 def inverse_transform(p: Tensor, noise: Tensor) -> Tensor:
-    """Draws from categorical distributions p (..., C) by uniform noise (..., K): indices (..., K), int64. An index of
+    """Draw from categorical distributions p (..., C) by uniform noise (..., K): indices (..., K), int64. An index of
     probability 0 is never drawn."""
     cumulative = p.cumsum(-1)
     noise = noise * cumulative[..., -1:]  # the last value may differ slightly from 1

@@ -49,12 +49,12 @@ class LossTraits(Protocol):
 
 
 def ratio(part: Tensor, whole: Tensor) -> Tensor:
-    """part / whole for tensors of the same shape, 1 where both are 0."""
+    """part / whole, elementwise, and 1 where both are 0."""
     return torch.where(whole > 0, part / whole.clamp_min(torch.finfo(whole.dtype).tiny), torch.ones_like(whole))
 
 
 def drawable(p: Tensor) -> Tensor:
-    """Probabilities for `torch.rand(...) < p`: those below 2⁻²⁴ become 0.
+    """Probabilities for `torch.rand(...) < p`, in which those below 2⁻²⁴ are 0.
 
     In float32 `rand` gives multiples of 2⁻²⁴, including 0, so such entries would be drawn at the rate 2⁻²⁴, but their
     log-probability would use their own p.
@@ -76,7 +76,7 @@ def mixed_logs(logs: Tensor, gold: Tensor, share: float) -> Tensor:
 
 
 def all_counted(y: Tensor, size: int) -> Tensor:
-    """`size` for each row of y: (B, 1) in float32."""
+    """`size` for each row of y, as a float32 tensor (B, 1)."""
     return torch.full((len(y), 1), float(size), device=y.device)
 
 
@@ -170,7 +170,8 @@ class OutputSpace(ABC):
         return cls.for_model(task_net)
 
     def decided_by(self, decoder: str | None) -> OutputSpace:
-        """The space with another decoder. A space that does not decode is decided outside of it: it returns itself."""
+        """The space with another decoder. A space that does not decode returns itself: its outputs are decided
+        elsewhere."""
         return self
 
     def decoding_options(self) -> dict[str, Any]:
@@ -180,7 +181,7 @@ class OutputSpace(ABC):
 
     @abstractmethod
     def check(self, logits: Tensor, labels: Tensor) -> None:
-        """Raise ValueError if the task-net's output cannot belong to this space. Looks at shapes only."""
+        """Raise ValueError if the task-net's output cannot belong to this space. It looks at shapes only."""
 
     def check_shape(self, shape: tuple[int, ...], num_labels: int, where: str) -> None:  # noqa: B027
         """Raise ValueError if a row's labels, in the data set called `where`, cannot have this shape."""
@@ -190,8 +191,8 @@ class OutputSpace(ABC):
         so call it at the start of a run."""
 
     def see(self, labels: Tensor | None) -> None:  # noqa: B027
-        """Look at all labels of a data set before a run or an evaluation, so that no step has to. None: the labels
-        cannot be read, so any may occur."""
+        """Look at all labels of a data set before a run or an evaluation, so that no step has to. If `labels` is None,
+        they cannot be read and any may occur."""
 
     def check_weights(self, names: Iterable[str]) -> None:
         """Raise ValueError for a weights argument that these outputs do not support."""
@@ -209,12 +210,12 @@ class OutputSpace(ABC):
         self.loss.weigh(weights)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
-        """The `balanced` weight of each class, from the training rows' labels, given in parts. For spaces with
-        `weights`."""
+        """The `balanced` weight of each class, from the labels of the training rows, which come in parts. It is for
+        spaces with `weights`."""
         raise NotImplementedError
 
     def of(self, batch: dict[str, Tensor]) -> OutputSpace:
-        """The space with what it needs from this batch besides the labels; itself if it needs nothing."""
+        """The space for this batch, with what it needs besides the labels. It returns itself if it needs nothing."""
         if SAMPLE_WEIGHT not in batch and SOFT_LABELS not in batch:
             return self
         space = copy(self)
@@ -222,12 +223,13 @@ class OutputSpace(ABC):
         return space
 
     def holding(self, logits: Tensor, labels: Tensor, noise: Callable[[], torch.Generator]) -> OutputSpace:
-        """The space of one batch, whose candidates all hold the same draw of the task-net at unknown labels; itself if
-        no label is unknown. `noise` gives a generator that is used for nothing else."""
+        """The space of one batch in which all candidates of a row hold the same draw of the task-net at unknown labels.
+        It returns itself if no label is unknown. `noise` gives a generator that is used for nothing else."""
         return self
 
     def proposing(self, propose: Callable[[int, torch.Generator], Tensor]) -> OutputSpace:
-        """The space whose samples are decisions on other outputs of the task-net; for one that `samples_from_inputs`.
+        """The space whose samples are decisions on other outputs of the task-net. It is for a space that
+        `samples_from_inputs`.
 
         Args:
             propose: (K, generator) -> logits at K perturbed copies of each input, (B, K, ...), without gradient.
@@ -237,7 +239,7 @@ class OutputSpace(ABC):
         return space
 
     def best(self, gold: Tensor, samples: Tensor | None, mask: Tensor | None = None) -> Tensor:
-        """The gold, (B, ...); for rows without gold, the best of the samples instead."""
+        """The gold (B, ...). For rows without gold, it is the best of the samples."""
         return gold
 
     def is_sparse(self, num_labels: int) -> bool:
@@ -257,8 +259,8 @@ class OutputSpace(ABC):
             )
 
     def shape(self, features: Tensor, num_labels: int) -> tuple[int, ...]:
-        """The shape (B, ...) of a batch of structures, given what the loss-net's `encode` returns; for spaces that fill
-        a box."""
+        """The shape (B, ...) of a batch of structures, from what the loss-net's `encode` returns. It is for spaces that
+        fill a box."""
         raise TypeError(f"{self.name} structures do not fill a box: no inference can move their entries one by one.")
 
     def has_gold(self, labels: Tensor) -> Tensor:
@@ -267,15 +269,17 @@ class OutputSpace(ABC):
 
     @abstractmethod
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Labels as in the data -> the gold as floats, (B, ...), and the mask of what counts, or None."""
+        """Turn labels, as in the data, into the gold as floats (B, ...), and the mask of what counts, or None if all
+        counts."""
 
     def fit(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The task-net's logits, resized to the labels if their sizes may differ, as for masks. Differentiable."""
+        """Resize the task-net's logits to the labels if their sizes may differ, as for masks. It is differentiable."""
         return logits
 
     @abstractmethod
     def relax(self, logits: Tensor) -> Tensor:
-        """Logits -> relaxed structure ŷ (B, ...), each entry in [0, 1], at least float32, differentiable."""
+        """Turn logits into a relaxed structure ŷ (B, ...): each entry is in [0, 1], at least float32,
+        differentiable."""
 
     def logits(self, y: Tensor) -> Tensor:
         """The inverse of `relax`, for code that reads logits (metrics, `decode`): log(y / (1 - y)), with y clipped to
@@ -308,8 +312,8 @@ class OutputSpace(ABC):
 
     @torch.no_grad()
     def flip(self, gold: Tensor, generator: torch.Generator) -> Tensor:
-        """The gold with entries flipped at a rate drawn uniformly from [0, 1/2] for each input: (B, 1, ...). For spaces
-        that fill a box."""
+        """The gold with entries flipped, at a rate that is drawn uniformly from [0, 1/2] for each input: (B, 1, ...).
+        It is for spaces that fill a box."""
         flips = torch.rand(gold.shape, device=gold.device, generator=generator) < self._flip_rate(gold, generator)
         return (gold - flips.float()).abs().unsqueeze(1)
 
@@ -318,8 +322,7 @@ class OutputSpace(ABC):
         return torch.rand(len(gold), *[1] * (gold.dim() - 1), device=gold.device, generator=generator) / 2
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
-        """Logits of the distribution in which each entry is the gold's with probability `share`, else the
-        task-net's.
+        """Logits of a mixture: each entry is the gold's with probability `share`, and the task-net's otherwise.
 
         Raises:
             ValueError: no logits give such a distribution.
@@ -336,8 +339,8 @@ class OutputSpace(ABC):
         """log P(y | logits) under the task-net's own distribution, exact: (B, S), at most 0; -inf if it excludes y."""
 
     def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None, *, normalized: bool = False) -> Tensor:
-        """log P(y | logits) of the distribution that `sample` draws from, finite: (B, S). Unless `normalized`, it is up
-        to a constant per input, which suffices for losses that compare candidates of one input."""
+        """log P(y | logits) of the distribution that `sample` draws from: (B, S), finite. Unless `normalized`, it lacks
+        a constant per input, which losses that compare candidates of one input do not need."""
         return self.log_prob(logits, y, mask)
 
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -346,8 +349,8 @@ class OutputSpace(ABC):
         return self.agreement(y_hat, y, "f1", mask)
 
     def agreement(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
-        """Of the kind `f1`, soft F1 = 2 Σ min(ŷ, y) / (Σ ŷ + Σ y) (Gygli et al. 2017; SEAL, footnote 2), 1 for two
-        empty structures: (B, S). For y in {0, 1}, min(ŷ, y) = ŷ y."""
+        """Soft F1 = 2 Σ min(ŷ, y) / (Σ ŷ + Σ y), the agreement of the kind `f1` (Gygli et al. 2017; SEAL, footnote 2):
+        (B, S), 1 for two empty structures. For y in {0, 1}, min(ŷ, y) = ŷ y."""
         overlap, total = self.sums(y_hat, y, mask)
         return ratio(2 * overlap, total)
 
@@ -363,8 +366,8 @@ class OutputSpace(ABC):
         return distance if kind == "l1" else distance / self.num_counted(y, mask).clamp_min(1)
 
     def sums(self, y_hat: Tensor, y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """ŷ·y and Σ ŷ + Σ y over what counts, both (B, S), or for masks of several classes (B, S, C). By default all
-        entries count."""
+        """The overlap ŷ·y and the total Σ ŷ + Σ y over what counts: (B, S) each, or (B, S, C) for masks of several
+        classes. By default all entries count."""
         y_hat, y = y_hat.flatten(2), y.flatten(1).unsqueeze(1)
         return (y_hat * y).sum(2), y_hat.sum(2) + y.sum(2)
 
@@ -378,11 +381,12 @@ class OutputSpace(ABC):
 
     @abstractmethod
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The task-net's own loss: summed over the structure, averaged over the batch (λ1 is meaningful only with
-        that). A training step passes the generator of its noise, an evaluation passes none. Scalar."""
+        """The task-net's own loss, a scalar: summed over the structure, averaged over the batch. λ1 is meaningful only
+        with these sums and means. A training step passes the generator of its noise; an evaluation passes none."""
 
     def positions(self, task_net: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor | None:
-        """The positions to decode when there are no labels, (B, ...), or None for all. `inputs`: the task-net's."""
+        """The positions (B, ...) to decode when there are no labels; None for all. `inputs` are those of the
+        task-net."""
         return None
 
     @abstractmethod

@@ -27,7 +27,7 @@ _BILOU = {"L": "E", "U": "S"}  # BILOU is BIOES in other letters
 
 
 class Span(NamedTuple):
-    """Words `start .. end - 1` (counting from 0) have type `type`."""
+    """A span: the words `start .. end - 1`, counted from 0, have the type `type`."""
 
     type: str
     start: int
@@ -35,7 +35,7 @@ class Span(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """Which sequences of C tags are well-formed; True = allowed.
+    """Which sequences of C tags are well-formed. True means allowed.
 
     Attributes:
         between: (C, C) bool, `between[i, j]`: tag j may follow tag i.
@@ -49,13 +49,14 @@ class Transitions(NamedTuple):
 
 
 def split_tag(tag: str) -> tuple[str, str]:
-    """`B-C-ARG1` -> (`B`, `C-ARG1`); `O` -> (`O`, ``)."""
+    """Split a tag into its prefix and its type: `B-C-ARG1` -> (`B`, `C-ARG1`), `O` -> (`O`, ``)."""
     prefix, _, kind = tag.partition("-")
     return prefix, kind
 
 
 def scheme_of(tag_names: Iterable[str]) -> str:
-    """`bio` or `bioes` if all names are `O` or prefix-type, and at least one is prefix-type; otherwise `plain`.
+    """The scheme of tags: `bio` or `bioes` if all names are `O` or a prefix and a type, and at least one is the latter;
+    otherwise `plain`.
 
     Give the names of a whole label list, not of one sentence: `B-X I-X` alone is BIO, but also a part of BIOES.
     BILOU counts as `bioes`, IOB1 as `bio`: [`convert`] reads both.
@@ -67,8 +68,8 @@ def scheme_of(tag_names: Iterable[str]) -> str:
 
 
 def scheme_of_model(tag_names: Iterable[str]) -> str:
-    """The scheme of a task-net's C tags. As [`scheme_of`], but a net that knows an `I-X` without the `B-X` that begins
-    such a span was trained on IOB1 tags as they are written, each by itself: `plain`."""
+    """The scheme of a task-net's C tags, as [`scheme_of`] finds it, with one exception. A net that knows an `I-X`
+    without the `B-X` that begins such a span was trained on IOB1 tags as they are written, each by itself: `plain`."""
     names = set(tag_names)
     found = scheme_of(names)
     inside = {split_tag(name)[1] for name in names if name.startswith("I-")}
@@ -82,7 +83,8 @@ def given_types(tag_names: Iterable[str]) -> set[str]:
 
 
 def core_roles(tag_names: Sequence[str]) -> dict[str, list[int]]:
-    """Core role -> the numbers of the tags that begin its spans: of `B-X`, and of `S-X` or `U-X` if there is one."""
+    """Maps each core role to the numbers of the tags that begin its spans: `B-X`, and `S-X` or `U-X` if there is
+    one."""
     found: dict[str, list[int]] = {}
     for number, tag in enumerate(tag_names):
         prefix, role = split_tag(tag)
@@ -149,7 +151,7 @@ def spans_of_ids(ids: np.ndarray, tag_names: Sequence[str]) -> tuple[np.ndarray,
 
 
 def encode(found: Iterable[Span], length: int, scheme: str) -> list[str]:
-    """Non-overlapping spans as `length` tags in `bio` or `bioes`; the inverse of [`spans`]."""
+    """Write non-overlapping spans as `length` tags in `bio` or `bioes`. It is the inverse of [`spans`]."""
     tags = ["O"] * length
     for kind, start, end in found:
         tags[start:end] = [f"B-{kind}"] + [f"I-{kind}"] * (end - start - 1)
@@ -167,7 +169,7 @@ def convert(tags: Sequence[str], scheme: str) -> list[str]:
 
 
 def allowed_transitions(tag_names: Sequence[str]) -> Transitions:
-    """Well-formed sequences over a label list, for constrained decoding.
+    """Which sequences over a label list are well-formed, for constrained decoding.
 
     BIO: `I-X` needs `B-X` or `I-X` before it. BIOES: in addition, a span that `B-X` begins must continue to its `E-X`.
     Plain: everything is allowed. A sequence is allowed if and only if encoding its strict spans gives it back.

@@ -71,11 +71,12 @@ class Task:
     compared_word = ""
 
     def compared_by(self, words: Sequence[str]) -> tuple[Any, list[str]] | None:
-        """The kind that the first words of a command line name, and the words left; None: a kind of another task."""
+        """The kind that the first words of a command line name, and the words that are left. None if they name a kind
+        of another task."""
         return next(((kind, list(words[1:])) for kind in self.compared if kind.word == words[0]), None)
 
     def has(self, space: OutputSpace) -> bool:
-        """True if the outputs of `space` are of this task."""
+        """True if the outputs of `space` belong to this task."""
         return isinstance(space, tuple(self.spaces.values()))
 
     def space_of_saved(self, architecture: str, config: Mapping[str, Any], is_adapter: bool) -> str | None:
@@ -117,7 +118,7 @@ class Task:
         return True
 
     def card_of(self, model: Any, space: OutputSpace, library: str | None) -> str:
-        """The key in `cards` for a task-net; default: the first.
+        """The key in `cards` for a task-net. By default it is the first.
 
         Args:
             library: of the adapter that is saved alone; None if all weights are saved.
@@ -125,11 +126,11 @@ class Task:
         return next(iter(self.cards))
 
     def reads_in_words(self, model: Any) -> str | None:
-        """What its task-net reads of a text, in words; None if the card does not say it."""
+        """What its task-net reads of a text, in words; None if the card does not mention it."""
         return None
 
     def labels_in(self, rows: Any) -> set[int]:
-        """The labels, by their number, that some of these [`TensorRows`] has."""
+        """The numbers of the labels that occur in these [`TensorRows`]."""
         labels = rows.ragged["labels"][0] if "labels" in rows.ragged else rows.dense["labels"]
         return set(labels.unique().tolist())
 
@@ -140,7 +141,8 @@ class Task:
         return {}
 
     def figures(self, space: OutputSpace) -> Mapping[str, str]:
-        """Key of a figure, without its split -> its name for readers; default: those of its first card."""
+        """Maps the key of a figure, without its split, to its name for readers. By default the figures are those of its
+        first card."""
         return next((card.figures for card in self.cards.values()), {})
 
 
@@ -153,7 +155,7 @@ def task_of(space: OutputSpace) -> Task | None:
 
 
 class Registry(MutableMapping[str, Part], Generic[Part]):
-    """Name -> part, of every task, followed by those that users add.
+    """Maps names to parts: those of every task, then those that users add.
 
     The tasks are asked at each use, so a module may import the registry before its task, and a task may come later.
 
@@ -194,7 +196,7 @@ DECISIONS: Registry[type[Decisions]] = Registry(lambda task: task.decisions)
 
 
 def task_losses() -> dict[str, list[Any]]:
-    """Value of `task_loss` -> the classes of this name, in the order of the tasks."""
+    """Maps each value of `task_loss` to the classes of this name, in the order of the tasks."""
     found: dict[str, list[Any]] = {}
     for task in TASKS.values():
         for name, loss in task.task_losses.items():

@@ -32,13 +32,13 @@ def is_tree_tag(name: str) -> bool:
 
 
 def has_trees(tag_names: Iterable[str]) -> bool:
-    """True if all tags of a list, at least one, are those of trees."""
+    """True if a list has tags and all of them are those of trees."""
     names = list(tag_names)
     return bool(names) and all(map(is_tree_tag, names))
 
 
 def levels_of(tag_names: Sequence[str]) -> list[int]:
-    """The number of each tag's level, counted from 0 in the order of first appearance."""
+    """The number of each tag's level. Levels are numbered from 0 in the order of first appearance."""
     known: dict[str, int] = {}
     return [known.setdefault(_parts(name)[0], len(known)) for name in tag_names]
 

@@ -131,7 +131,7 @@ def gradients(folder: str, data_args: DataArguments, args: AnalysisArguments) ->
 def read_multilabel(
     folder: str, data_args: DataArguments, args: AnalysisArguments
 ) -> tuple[SealForMultiLabel | EnergyAlone, MultiLabelData, TensorRows]:
-    """Both nets or an energy network, the data, and its validation rows."""
+    """Both nets or an energy network, the data, and its validation rows as the nets read them."""
     alone = holds_energy_network(folder)
     seal: SealForMultiLabel | EnergyAlone = EnergyAlone(folder) if alone else load_nets(SealForMultiLabel, folder)
     data = load_multilabel(**asdict(data_args), seed=args.seed)
@@ -168,7 +168,7 @@ class EnergyAlone:
             )
 
     def energy(self, y: Tensor, **inputs: Tensor) -> Tensor:
-        """y (B, L) -> (B,), lower = better."""
+        """The energies (B,) of label sets y (B, L). Lower is better."""
         return self.loss_net(y.unsqueeze(1), None, inputs).squeeze(1)
 
 
@@ -178,7 +178,7 @@ def holds_energy_network(folder: str) -> bool:
 
 
 def energy_at(seal: SealForMultiLabel | EnergyAlone, inputs: dict[str, Tensor]) -> Callable[[Tensor], Tensor]:
-    """Label sets (B, L) -> energies (B,), for these inputs."""
+    """A function from label sets (B, L) to their energies (B,) for these inputs."""
     return lambda y: seal.energy(y, **inputs)
 
 

@@ -66,18 +66,19 @@ def dynamic(
 
 
 def balanced(about: str, group: str = SEAL, **settings: Any) -> Method:
-    """NCE, with λ1 as the energy's share of the task loss's gradient."""
+    """NCE with λ1 as the energy's share of the task loss's gradient."""
     settings["energy_weight_balance"] = True
     return dynamic(about, "nce", {"energy_weight": SHARE}, group, {"energy_weight": 0.5}, **settings)
 
 
 def mutual(about: str, **settings: Any) -> Method:
-    """A second net with cross-entropy; λ1 is the weight of what each net learns of the other."""
+    """A second net with cross-entropy takes the place of the loss-net. λ1 is the weight of what each net learns of the
+    other."""
     return dynamic(about, "mutual", group=BASELINE, first={"energy_weight": 1.0}, global_size=0, **settings)
 
 
 def static(about: str, loss: str, network: str) -> Method:
-    """SEAL-static: a trained energy network, frozen, as a loss."""
+    """SEAL-static: a trained and frozen energy network serves as a loss."""
     settings = {"energy_loss": loss, "loss_net_steps": 0, "loss_net_encoder": "separate"}
     return Method(
         SEAL, about, settings, STATIC, {"energy_weight": 0.1}, takes={"loss_net_path": network}, needs=READABLE
@@ -85,8 +86,8 @@ def static(about: str, loss: str, network: str) -> Method:
 
 
 def network(about: str, method: str, step: float, space: Mapping | None = None, **takes: str) -> Method:
-    """An energy network that predicts by gradient-based inference; `step` is the first step size. It takes its encoder
-    from a task-net, or its dropout is searched."""
+    """An energy network that predicts by gradient-based inference. `step` is the first step size. `takes` may name the
+    method whose task-net gives the encoder; without it, the dropout is searched."""
     settings = {"energy_method": method, "num_samples": 100}  # samples cost little beside inference
     space = {**ENERGY_RATES, **({} if takes else {"dropout": DROPOUT_RANGE}), **(space or {})}
     first = {"learning_rate": 3e-4, "inference_learning_rate": step}
@@ -241,7 +242,7 @@ FIGURES = Figures(
 
 
 class LabelSetKind(Kind):
-    """See [`Kind`]."""
+    """Label sets, see [`Kind`]."""
 
     def recipe(self, given: Mapping[str, Any]) -> str:
         columns = ("text_column", "image_column", "label_column", "label_columns", "sample_weight")

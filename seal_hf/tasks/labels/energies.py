@@ -34,12 +34,12 @@ class LabelEnergy(Energy):
         self.has_global_term = global_size > 0
 
     def reset_parameters(self) -> None:
-        """Xavier uniform for the label table (the authors' choice)."""
+        """Initialise the label table by Xavier uniform, the authors' choice."""
         nn.init.xavier_uniform_(self.label_embeddings.weight)
 
     def forward(self, features: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
-        """features (B, H), y (B, S, L) in [0, 1] -> energies (B, S). The features are used once for all S
-        candidates."""
+        """Energies (B, S) of label sets y (B, S, L), with entries in [0, 1], for features (B, H). The features are used
+        once for all S candidates."""
         labels = None
         if isinstance(y, LabelSets):  # the same sums over the U labels that occur
             labels, y = y.compact()
@@ -50,7 +50,7 @@ class LabelEnergy(Energy):
         return self._energies(features @ rows(self.label_embeddings).T, y, rows)
 
     def at(self, features: Tensor, mask: Tensor | None = None) -> Callable[[Tensor | LabelSets], Tensor]:
-        """As in `Energy`; the labels' scores, b_iᵀ T(x), are computed once."""
+        """As in `Energy`. The labels' scores, b_iᵀ T(x), are computed once."""
         with torch.no_grad():
             scores = features @ self.label_embeddings.weight.T
         return lambda y: self._energies(scores, y, lambda table: table.weight.detach())
@@ -81,7 +81,8 @@ class MultiLabelEnergy(LabelEnergy):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """v normal with variance 2 / rows(M), M like PyTorch's linear layers (the authors' choices)."""
+        """Initialise v with normal values of variance 2 / rows(M), and M like PyTorch's linear layers, as the authors
+        do."""
         super().reset_parameters()
         if not self.has_global_term:
             return
@@ -115,7 +116,8 @@ class PairwiseEnergy(LabelEnergy):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """M as in [`MultiLabelEnergy`], v with alternating signs: half of the G factors attract, half repel."""
+        """Initialise M as [`MultiLabelEnergy`] does, and v with alternating signs: half of the G factors attract, half
+        repel."""
         super().reset_parameters()
         if self.has_global_term:
             bound = 1 / math.sqrt(self.projection.num_embeddings)

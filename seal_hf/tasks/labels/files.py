@@ -99,7 +99,8 @@ class LabelOutput(OutputKind):
 
     @cached_property
     def given(self) -> LabelDecisions | None:
-        """The decisions of the file that `--decoder` names, in the order of the model's labels; None for a decoder.
+        """The decisions of the file that `--decoder` names, in the order of the model's labels. None if it names a
+        decoder.
 
         Raises:
             OSError, ValueError: no such file, a damaged one, or one for other labels.
@@ -114,7 +115,7 @@ class LabelOutput(OutputKind):
 
     @property
     def decoder(self) -> str | None:
-        """The decoder that is asked for; the stored one of a file."""
+        """The decoder that is asked for. If that is a file of decisions, it is the one stored there."""
         return self.options.decoder if self.given is None else self.given.decoder
 
     def _texts(self, gold: bool) -> TextReader:
@@ -180,7 +181,7 @@ class LabelOutput(OutputKind):
 
     @property
     def trained(self) -> dict[str, Any]:
-        """How training read its inputs: names of columns, and the like."""
+        """How training read its inputs, such as the names of columns."""
         return self.config.get("inputs") or {}
 
     @cached_property
@@ -222,7 +223,7 @@ class LabelOutput(OutputKind):
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Our column -> its name in the output, since columns of the input keep their names."""
+        """Maps our columns to their names in the output, in which columns of the input keep theirs."""
         wanted = ["labels"]
         if self.probabilities == "all" and self.format != ".jsonl":
             wanted += [f"probability_{label}" for label in self.labels]

@@ -53,12 +53,12 @@ class LogisticRegressions(NamedTuple):
     balanced: bool
 
     def probabilities(self, features: Tensor) -> np.ndarray:
-        """(N, D) -> (N, L), float64."""
+        """The probabilities (N, L), float64, of features (N, D)."""
         return torch.sigmoid(features.to(self.weight) @ self.weight.T + self.bias).cpu().numpy()
 
     @property
     def in_words(self) -> str:
-        """The settings."""
+        """The settings, in words."""
         return f"C = {self.c:.2g}, class weights {'balanced' if self.balanced else 'none'}"
 
 
@@ -99,7 +99,7 @@ def cross_validated(
     target: str = F1_EXAMPLE,
     costs: ArrayLike | None = None,
 ) -> LogisticRegressions:
-    """As [`fit_logistic`], with the C and the class weights that decide other rows best.
+    """Fit as [`fit_logistic`] does, with the C and the class weights that decide other rows best.
 
     Each pair of C and class weights predicts the rows of three folds, at most `MOST_ROWS` rows drawn at random, from
     fits on the other folds. One threshold is tuned on all these predictions, or with costs one for each label. The pair
@@ -222,8 +222,8 @@ def _solved(
 
 
 def fit_work(num_rows: int, num_features: int, num_labels: int) -> float:
-    """The multiplications that [`cross_validated`] takes, roughly. Other work counts as the multiplications that take
-    as long on a CPU."""
+    """Roughly the multiplications that [`cross_validated`] takes. Other work counts as the multiplications that take as
+    long on a CPU."""
     drawn = min(num_rows, MOST_ROWS) * (FOLDS - 1) / FOLDS
     search = FOLDS * 2 * len(LEVELS) * (STEPS / 2) * _step_work(drawn, num_features, num_labels)
     final = 2 * STEPS * _step_work(num_rows, num_features, num_labels)
@@ -263,8 +263,8 @@ class LinearBaseline(NamedTuple):
 
 
 def fit_baseline(trainer: Any) -> LinearBaseline:
-    """Fit a logistic regression on the trainer's training rows and predict its other rows. It reads features as they
-    are, of texts the mean over tokens of the encoder's last hidden states, of images what the head reads. The task-net
+    """Fit a logistic regression on the trainer's training rows, and predict its other rows. It reads features as they
+    are, of texts the mean of the encoder's last hidden states over tokens, of images what the head reads. The task-net
     must not be trained yet.
 
     Raises:
@@ -326,8 +326,8 @@ def _net_of(trainer: Any) -> Any:
 
 
 def figures_of(trainer: Any, baseline: LinearBaseline, gold: Mapping[str, np.ndarray | None]) -> dict[str, float]:
-    """The figure by which decoders are chosen, and macro F1, of the baseline's decisions, fitted on validation rows as
-    those of the task-net are: `{split}_{figure}_linear_{on}`.
+    """The figures of the baseline's decisions, `{split}_{figure}_linear_{on}`: the one by which decoders are chosen, and
+    macro F1. The decisions are fitted on validation rows, as those of the task-net are.
 
     Args:
         gold: split -> labels (N, L), or None.
@@ -351,7 +351,7 @@ def figure_key(figure: str, on: str) -> str:
 
 
 def why_no_baseline(trainer: Any) -> str | None:
-    """The reason for which a run fits no baseline beside, as the end of a sentence; None if it does."""
+    """Why a run fits no baseline beside the net, as the end of a sentence; None if it fits one."""
     rows = trainer.train_dataset
     if not isinstance(rows, TensorRows) or not isinstance(trainer.eval_dataset, TensorRows):
         return "its rows are no tensors"
@@ -366,7 +366,7 @@ def why_no_baseline(trainer: Any) -> str | None:
 
 
 def baseline_work(trainer: Any) -> float:
-    """The multiplications, roughly, of a baseline: its features of training and validation rows, and the fit. Those of
+    """Roughly the multiplications of a baseline: its features of training and validation rows, and the fit. Features of
     test rows belong to the evaluation."""
     net, rows = _net_of(trainer), trainer.train_dataset
     read = 0 if _reads_features(net) else len(rows) + len(trainer.eval_dataset)
@@ -375,7 +375,7 @@ def baseline_work(trainer: Any) -> float:
 
 
 def training_work(trainer: Any) -> float:
-    """The multiplications, roughly, of the training as it is planned, with its evaluations."""
+    """Roughly the multiplications of the training as it is planned, with its evaluations."""
     args, rows = trainer.args, trainer.train_dataset
     batch = trainer.get_total_train_batch_size(args)
     steps = args.max_steps if args.max_steps > 0 else args.num_train_epochs * -(-len(rows) // batch)

@@ -93,7 +93,7 @@ class SetCounts:
 
     @classmethod
     def of(cls, decisions: np.ndarray, labels: np.ndarray) -> SetCounts:
-        """The counts of whole arrays (N, L); labels that are -1 or NaN are unknown."""
+        """The counts of whole arrays (N, L). Labels that are -1 or NaN are unknown."""
         counts, decisions, labels = cls(), np.asarray(decisions), np.asarray(labels)
         for rows in row_blocks(decisions):
             counts.add(*decided_and_gold(decisions[rows], labels[rows]))
@@ -129,7 +129,7 @@ class SetCounts:
         return f1_of_counts(hits, decided, gold, empty_score)
 
     def report(self, label_names: Sequence[str]) -> dict[str, dict[str, float]]:
-        """As [`label_report`]."""
+        """The same as [`label_report`], from these counts."""
         hits, decided, gold, _ = self.of_labels
         columns = (_ratio(hits, decided), _ratio(hits, gold), f1_of_counts(hits, decided, gold, 0.0), gold)
         return {
@@ -209,7 +209,7 @@ def example_f1(decisions: np.ndarray, labels: np.ndarray, empty_score: float = 1
 
 
 def row_blocks(array: np.ndarray) -> Iterator[slice]:
-    """The rows of an array (N, L) in blocks of some `BLOCK` entries. There is one block at least."""
+    """Yields the rows of an array (N, L) in blocks of about `BLOCK` entries. There is at least one block."""
     num_rows, num_labels = np.shape(array)
     step = max(1, BLOCK // max(num_labels, 1))
     for start in range(0, max(num_rows, 1), step):
@@ -224,8 +224,8 @@ def with_known_labels(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np
 
 
 def mask_unknown(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities and gold sets, bool, of (n, L) each. An unknown label gets the probability -1, which no threshold
-    decides and every label outranks."""
+    """Probabilities and gold sets, (n, L) each; the sets are bool. An unknown label gets the probability -1, which no
+    threshold decides and every label outranks."""
     known = labels >= 0
     return probabilities if known.all() else np.where(known, probabilities, -1.0), labels > 0
 
@@ -293,14 +293,15 @@ def places_in(grid: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 
 def best_threshold(f1: np.ndarray, grid: np.ndarray = DEFAULT_GRID) -> tuple[float, float]:
-    """The candidate with the best mean F1, given as (G,), and that F1; among ties, the candidate nearest 0.5."""
+    """The candidate with the best mean F1, and that F1. `f1` has the mean F1 of each candidate, (G,). Among ties, it is
+    the candidate nearest 0.5."""
     best = np.flatnonzero(f1 >= f1.max() - 1e-12)
     chosen = best[np.argmin(np.abs(grid[best] - 0.5))]
     return float(grid[chosen]), float(f1[chosen])
 
 
 def multilabel_compute_metrics(eval_prediction: Any) -> dict[str, float]:
-    """`Trainer(compute_metrics=multilabel_compute_metrics)`.
+    """The metrics of label sets for a Trainer: `Trainer(compute_metrics=multilabel_compute_metrics)`.
 
     Args:
         eval_prediction: has `.predictions`, logits (N, L) or a tuple that starts with them, and `.label_ids` (N, L).
@@ -324,8 +325,8 @@ multilabel_compute_metrics.figures = (*FIGURES, "f1_example_tuned", "threshold")
 
 
 def checked_blocks(probabilities: np.ndarray, labels: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Blocks of rows of probabilities and labels (N, L), each as [`checked`] returns it. ValueError as there, and if no
-    label of any row is known."""
+    """Yields blocks of rows of probabilities and labels (N, L), each as [`checked`] returns it. Raises ValueError as
+    that does, and if no label of any row is known."""
     probabilities, labels = np.asarray(probabilities), np.asarray(labels)
     check_shapes(probabilities, labels)
     if probabilities.size == 0:
@@ -367,7 +368,7 @@ def checked(probabilities: np.ndarray, labels: np.ndarray, first_row: int = 0) -
 
 
 def check_entries(probabilities: np.ndarray, labels: np.ndarray, first_row: int = 0) -> np.ndarray:
-    """Where a label is known, (n, L) bool; arguments and errors as for [`checked`]."""
+    """Which labels are known, (n, L) bool. Arguments and errors are those of [`checked`]."""
     check_shapes(probabilities, labels)
     known = (labels == 0) | (labels == 1)
     valid = known if known.all() else known | (labels == -1) | (labels != labels)
@@ -607,7 +608,7 @@ class MultiLabelByBatch:
         }
 
     def threshold_curve(self) -> np.ndarray:
-        """Mean example F1 at each threshold of `DEFAULT_GRID`, (G,), over the rows so far, of which there is one."""
+        """Mean example F1 at each threshold of `DEFAULT_GRID` over the rows so far: (G,). There must be a row."""
         return self._f1 / self.num_rows
 
 
@@ -633,7 +634,8 @@ class ThresholdScores:
         return {}
 
     def f1(self, never_empty: bool) -> np.ndarray:
-        """(N, G); with `never_empty`, a row without decided labels gets its likeliest label."""
+        """The example F1 of each row at each threshold, (N, G). With `never_empty`, a row without decided labels gets
+        its likeliest label."""
         f1, alone, largest, _ = (np.concatenate(found) for found in zip(*self.batches, strict=True))
         return np.where(largest[:, None] >= DEFAULT_GRID, f1, alone[:, None]) if never_empty else f1
 
@@ -647,8 +649,8 @@ multilabel_compute_metrics.by_batch = MultiLabelByBatch  # type: ignore[attr-def
 
 
 def scored_rows(eval_prediction: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities, float64, and gold sets, bool, of a batch of logits and labels: (B, L) each. Unknown labels get the
-    probability -1; rows without a known label are left out.
+    """Probabilities, float64, and gold sets, bool, (B, L) each, of a batch of logits and labels. Unknown labels get the
+    probability -1. Rows without a known label are left out.
 
     Raises:
         ValueError: as `multilabel_metrics`.
@@ -719,8 +721,9 @@ class HierarchicalCounts:
 
 
 class HierarchicalComputeMetrics:
-    """`Trainer(compute_metrics=HierarchicalComputeMetrics(hierarchy))`: the metrics of [`multilabel_compute_metrics`],
-    and `f1_hierarchical` at 0.5 and (as `f1_hierarchical_tuned`) at `threshold`."""
+    """The metrics of label sets with a hierarchy for a Trainer,
+    `Trainer(compute_metrics=HierarchicalComputeMetrics(hierarchy))`: those of [`multilabel_compute_metrics`], and
+    `f1_hierarchical` at 0.5 and (as `f1_hierarchical_tuned`) at `threshold`."""
 
     figures = (*multilabel_compute_metrics.figures, F1_HIERARCHICAL, f"{F1_HIERARCHICAL}_tuned")  # type: ignore[attr-defined]
 

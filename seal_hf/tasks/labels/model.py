@@ -121,8 +121,8 @@ class SealForMultiLabel(SealModel):
         return torch.from_numpy(probabilities).float().to(logits.device), decided.to(logits.device)
 
     def batches(self, raw: Sequence[Any], batch_size: int) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
-        """Raw texts or images as batches of the task-net's inputs, on its device, each with the places of its rows;
-        arguments and errors as for `predict`."""
+        """Yields raw texts or images as batches of the task-net's inputs, on its device, each with the places of its
+        rows. Arguments and errors are those of `predict`."""
         net = self.task_net
         if not reads_images(net):
             yield from in_batches(text_rows(raw, self.processor, self.config), batch_size, net.device)
@@ -166,7 +166,7 @@ class SealForMultiLabel(SealModel):
     def from_task_net(
         cls, task_net: PreTrainedModel, *, hierarchy: Hierarchy | None = None, **options: Any
     ) -> SealForMultiLabel:
-        """As [`SealModel.from_task_net`], whose `options` these are.
+        """As [`SealModel.from_task_net`], which takes these `options`.
 
         Args:
             hierarchy: of the labels, such as `data.hierarchy`; the config keeps it for decisions.
@@ -353,7 +353,8 @@ OURS = (PooledConfig.model_type, WindowedConfig.model_type)
 
 
 def declared_pooling(name: str, hub: Mapping[str, Any]) -> str | None:
-    """What a sentence encoder says stands for a text, one of `POOLINGS`; None if it says nothing, or something else.
+    """Which vector stands for a text, as a sentence encoder declares it: one of `POOLINGS`. None if it declares
+    nothing, or something else.
 
     Raises:
         ValueError: the file is damaged, or has values of a wrong type.
@@ -383,7 +384,7 @@ def load_pooled(
     windows: bool = False,
     window_size: int | None = None,
 ) -> tuple[PooledForSequenceClassification, dict[str, Any]]:
-    """A fresh classifier that reads the tokens of a saved encoder in this way, and transformers' loading info.
+    """A fresh classifier that reads the tokens of a saved encoder as `pooling` says, and transformers' loading info.
 
     Args:
         name: folder or Hub id of an encoder, or of a classifier, whose encoder is used.
@@ -428,7 +429,7 @@ def load_classifier(
     long_texts: str | None = None,
     window_size: int | None = None,
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """The task-net of texts of a folder or repo, and transformers' loading info.
+    """The task-net of texts in a folder or repo, and transformers' loading info.
 
     It is transformers' own classifier if that reads what is asked for, and else one of ours. A saved one of ours, and a
     saved adapter, stay as they are.
@@ -487,8 +488,8 @@ HEAD = "ForImageClassification"
 
 
 def is_of_images(name: str, hub: dict[str, Any]) -> bool:
-    """True if a folder or repo holds an image classifier, an encoder of images, or an adapter on one of them; False
-    also for one that cannot be read, which the loader reports."""
+    """True if a folder or repo holds an image classifier, an encoder of images, or an adapter on one of them. False
+    also if it cannot be read, which the loader reports."""
     try:
         file = find_adapter_config_file(name, **hub)
         if file is not None:
@@ -518,7 +519,7 @@ def fresh_cnn(labels: dict[str, Any], hidden_size: int | None, dropout: float | 
     return CNNForImageClassification(CNNConfig(problem_type=MultiLabelSpace.problem_type, **sizes, **labels))
 
 
-def _sizes(kind: str, **given: Any) -> dict[str, Any]:
+def _sizes(kind: str, **given: Any) -> Any:
     """The sizes of a net from scratch for a kind of data: those given, else those of `FROM_SCRATCH`."""
     return FROM_SCRATCH[kind] | {name: value for name, value in given.items() if value is not None}
 

@@ -56,7 +56,7 @@ def label_figures(
     decoder: str | None,
     origin: str,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Figures under one decoder, under every available one, and by label.
+    """Figures of label sets under one decoder, under every available one, and by label.
 
     Args:
         probabilities: (N, L) in [0, 1], float32 or float64: only blocks of rows are copied.
@@ -264,7 +264,7 @@ def _cut(text: str) -> str:
 
 
 def errors_section(errors: Mapping[str, Any], split: str) -> Section:
-    """The section of the page.
+    """The section on wrong rows.
 
     Args:
         errors: from `error_facts`.
@@ -342,7 +342,7 @@ def label_facts(
 def decision_facts(
     decisions: LabelDecisions, curve: np.ndarray, judged: Judged | None, names: Sequence[str]
 ) -> dict[str, Any]:
-    """The part of [`label_facts`] that needs no run; `names` are those of the labels."""
+    """The part of [`label_facts`] that needs no run. `names` are those of the labels."""
     found: dict[str, Any] = {
         "decoder": decisions.decoder,
         "thresholds": {"grid": DEFAULT_GRID.tolist(), "f1": curve.tolist(), "tuned": decisions.threshold},
@@ -391,7 +391,7 @@ def _pairs(judged: Judged, names: Sequence[str]) -> dict[str, Any]:
 
 
 def label_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
-    """The sections of the page.
+    """The sections of label sets on the page of a run.
 
     Args:
         facts: from `label_facts`.
@@ -414,7 +414,7 @@ def label_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
 
 
 def thresholds_plot(facts: Mapping[str, Any], results: Mapping[str, float], rows: str = "validation rows") -> Plot:
-    """Example F1 of these rows against the threshold."""
+    """A plot of the example F1 of these rows against the threshold."""
     grid, f1, tuned = (facts["thresholds"][name] for name in ("grid", "f1", "tuned"))
     at = dict(zip(grid, f1, strict=True))
     of_tuned = f"tuned threshold has {at[tuned]:.4f}" if tuned in at else f"threshold of the guarantee is {tuned:.4g}"
@@ -441,7 +441,7 @@ def thresholds_plot(facts: Mapping[str, Any], results: Mapping[str, float], rows
 
 
 def reliability_plot(facts: Mapping[str, Any]) -> Plot:
-    """Observed against predicted frequency, before and after calibration."""
+    """A plot of observed against predicted frequency, before and after calibration."""
     names = {"before": "as predicted", "after": "calibrated"}
     found = {names[when]: bins for when, bins in facts["reliability"].items()}
     series, rows = {}, []
@@ -471,7 +471,7 @@ def reliability_plot(facts: Mapping[str, Any]) -> Plot:
 
 
 def labels_section(by_label: Mapping[str, Any], pairs: Mapping[str, Any], split: str) -> Section:
-    """F1 against support, the pairs, and the tables of both."""
+    """The section on labels: F1 against support, the pairs, and the tables of both."""
     columns = {"precision": "precision", "recall": "recall", "f1": "F1", "support": "rows"}
     rows = [
         {"label": name} | {column: figures[key] for key, column in columns.items()}
@@ -551,7 +551,7 @@ def decided_page(
     results: Mapping[str, Any],
     ids: Sequence[str] | None = None,
 ) -> str:
-    """The page as HTML.
+    """The page of decisions on the probabilities of any model, as HTML.
 
     Args:
         decisions: by which the rows are decided.

@@ -52,8 +52,8 @@ WHOLE = 10**30  # saved in the tokenizer of a net that reads whole texts, which 
 
 
 def check_read_as(data: MultiLabelData, kind: str) -> None:
-    """Raise ValueError where a run that was set up for texts or images gets something else, as a Hub id does not say
-    what it holds."""
+    """Raise ValueError if a run that was set up for texts or images gets something else. The id of a Hub data set does
+    not say what it holds."""
     if data.kind == kind:
         return
     if data.kind == "features":
@@ -75,7 +75,7 @@ def check_read_as(data: MultiLabelData, kind: str) -> None:
 def text_rows_of(
     tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig, max_length: int, say: Callable[[str], None]
 ) -> Callable[[Dataset], TensorRows]:
-    """A function from a split to the rows of a net.
+    """A function that turns a split into the rows of a net.
 
     Args:
         config: the net's.
@@ -99,7 +99,7 @@ def say_what_is_longer(
     say: Callable[[str], None],
     flags: str = "--max_length, --long_texts windows",
 ) -> None:
-    """Tell how many training texts are cut, and by which flags that changes, or read in several windows."""
+    """Say how many training texts are cut, and which flags change that; or how many are read in several windows."""
     if reads_whole(config):
         size = config.window_size
         longer = int((rows.ragged["input_ids"][1].diff() > size).sum())
@@ -134,7 +134,7 @@ def processor_of(data: MultiLabelData, model_name_or_path: str | None, image_siz
 
 
 def image_rows_of(processor: Any, augmentation: str, seed: int) -> tuple[Callable[[Dataset], ImageRows], ...]:
-    """Functions from a split to its rows, for training and for evaluation."""
+    """Two functions that turn a split into its rows: for training, and for evaluation."""
     augment = AUGMENTATIONS[augmentation]
     return lambda rows: ImageRows(rows, processor, augment, seed), lambda rows: ImageRows(rows, processor)
 
@@ -196,7 +196,7 @@ class ModelArguments(OriginArguments):
 
 @dataclass
 class LabelRunArguments(RunArguments):
-    """When a run stops, whether its settings are searched, what is fitted beside, and what is written at its end."""
+    """When a run stops, whether its settings are searched, what is fitted beside it, and what is written at its end."""
 
     linear: bool | None = field(
         default=None,
@@ -221,7 +221,7 @@ NO_BASELINE = "No logistic regression is fitted beside: {}."
 
 
 def kind(data: Namespace | DataArguments, nets: Any) -> str:
-    """`features`, `text` or `images`. What a Hub id holds is judged by the model."""
+    """What the data are: `features`, `text` or `images`. The model tells what a Hub id holds."""
     asked = ("label_column", "label_columns", "sample_weight")
     columns = {name: getattr(data, name, None) for name in asked}
     found = kind_of(data.dataset, data.data_dir, data.text_column, data.image_column, **columns)
@@ -237,13 +237,13 @@ def is_hub_id(data: Namespace | DataArguments) -> bool:
 
 
 def kind_of_run(arguments: Arguments) -> str:
-    """As [`kind`], of parsed arguments."""
+    """The same as [`kind`], from parsed arguments."""
     return kind(arguments.data, arguments.nets)
 
 
 def recipe(given: Namespace) -> str:
-    """The packaged recipe for features, for texts, also with a frozen encoder, or for images, by a small CNN or a
-    pretrained model."""
+    """The name of the packaged recipe: for features, for texts, for texts with a frozen encoder, for images by a small
+    CNN, or for images by a pretrained model."""
     found = kind(given, given)
     if found == "text" and given.freeze_encoder:
         return "text_frozen"
@@ -266,7 +266,8 @@ def settle(arguments: Arguments) -> None:
 
 
 def settle_linear(arguments: Arguments) -> None:
-    """`--linear true`: the net has no other trained layer. Raises ValueError for flags of a training."""
+    """Set what `--linear true` implies: the net has no other trained layer. Raises ValueError for flags of a
+    training."""
     nets, training = arguments.nets, arguments.training
     of_trainings = {*OF_THE_TRAINER, *own_defaults(training), *OF_TRAININGS} - READ_ALONE
     if unread := sorted(arguments.given & of_trainings):
@@ -287,7 +288,7 @@ def settle_linear(arguments: Arguments) -> None:
 
 
 def ranges(arguments: Arguments) -> Space:
-    """The searched settings: the rates and, for small nets, the dropout. A pretrained encoder keeps its own dropout."""
+    """What a search varies: the rates and, for small nets, the dropout. A pretrained encoder keeps its own dropout."""
     nets, kind = arguments.nets, kind_of_run(arguments)
     if kind == "text" or (kind == "images" and nets.model_name_or_path is not None):
         return {"learning_rate": RATE} if arguments.training.freeze_encoder else FINE_TUNED
@@ -295,7 +296,7 @@ def ranges(arguments: Arguments) -> Space:
 
 
 def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
-    """Both nets."""
+    """The task-net and the loss-net of a run."""
     nets, training = arguments.nets, arguments.training
     check_read_as(data, kind_of_run(arguments))
     found = f"{data.name!r} is {NOUNS[data.kind]}"
@@ -325,7 +326,7 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
 
 
 def set_pooling(loss_net: LossNet, pooling: str) -> None:
-    """`--loss_net_pooling`, of a fresh loss-net. Raises ValueError for a trained one that has another."""
+    """Apply `--loss_net_pooling` to a fresh loss-net. Raises ValueError for a trained loss-net with another pooling."""
     if loss_net.name_or_path and loss_net.config.pooling != pooling:
         raise ValueError(
             f"`loss_net_pooling` is {pooling!r}, but the loss-net in {loss_net.name_or_path} was trained with "
@@ -335,7 +336,7 @@ def set_pooling(loss_net: LossNet, pooling: str) -> None:
 
 
 def could_read_more(task_net: PreTrainedModel, arguments: Arguments) -> bool:
-    """True for a classifier of texts that reads the first token of a frozen encoder, which was not asked for."""
+    """True if a classifier of texts reads the first token of a frozen encoder, although nobody asked for that."""
     asked = arguments.nets.pooling is not None
     return arguments.training.freeze_encoder and not asked and classifier_reads(task_net) == FIRST
 
@@ -382,7 +383,8 @@ def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = lab
 
 
 def before(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> bool:
-    """Fit the logistic regression: beside the task-net, for the closing table, or, with `--linear true`, in it."""
+    """Fit the logistic regression: beside the task-net for the closing table, or with `--linear true` in the
+    task-net."""
     run: Any = arguments.run  # of this program
     trainer, linear = prepared.trainer, run.linear
     if linear:
@@ -461,7 +463,7 @@ def reads_features(given: Namespace | DataArguments) -> bool:
 
 
 def energy_ranges(arguments: Arguments) -> Space:
-    """The searched settings: the rates and, for a fresh MLP, the dropout."""
+    """What a search varies: the rates and, for a fresh MLP, the dropout."""
     if not reads_features(arguments.data):
         return {**ENERGY_RATES, "learning_rate": TEXT_RATE}
     return ENERGY_RATES if arguments.nets.task_net_path is not None else {**ENERGY_RATES, "dropout": DROPOUT_RANGE}
@@ -489,7 +491,7 @@ def build_energy(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabe
 
 
 def make_energy_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
-    """The trainer of this network."""
+    """The trainer of an energy network on its own."""
     nets = arguments.nets
     if data.kind == "images":
         raise ValueError(

@@ -87,7 +87,8 @@ class DecoderFigures:
 def evaluate_by_batch(
     trainer: Any, splits: dict[str, Any], keys: dict[str, str]
 ) -> tuple[dict[str, float], np.ndarray]:
-    """As [`evaluate_multilabel`]: fit the decisions on the split `eval`, store them, and score all splits with labels.
+    """The same as [`evaluate_multilabel`], batch by batch: fit the decisions on the split `eval`, store them, and score
+    all splits with labels.
 
     Args:
         splits: data sets by name, `eval` first.
@@ -244,8 +245,8 @@ def score_decoders(
 def predict_multilabel(
     trainer: Trainer, eval_dataset: Any, test_dataset: Any
 ) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-    """Probabilities and labels, (N, L) each, of `eval` and of `test`, if given. Labels are None if no label is known,
-    as those of `test` may be.
+    """Probabilities and labels, (N, L) each, of `eval` and, if given, of `test`. Labels are None for a test split
+    without known labels.
 
     Raises:
         ValueError: an empty split, or a validation split without labels.
@@ -492,8 +493,8 @@ def hint_of_collapse(probabilities: np.ndarray, args: TrainingArguments) -> str 
 
 
 def missed_labels(decided: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> dict[str, int]:
-    """Labels that no gold row gets, the most frequent first: name -> number of its gold rows. A label that is decided,
-    though only wrongly, counts if it has `ENOUGH_GOLD` gold rows.
+    """Labels that are never decided on a row that has them, the most frequent first: name -> number of its gold rows. A
+    label that is decided only on wrong rows counts if it has `ENOUGH_GOLD` gold rows.
 
     Args:
         decided, labels: (N, L), 0 or 1; labels -1 or NaN are unknown.
@@ -507,8 +508,8 @@ def missed_labels(decided: np.ndarray, labels: np.ndarray, names: Sequence[str])
 
 
 def hint_of_missed_labels(missed: Mapping[str, int], num_labels: int, split: str, args: Any) -> str | None:
-    """The hint for [`missed_labels`] on the rows of a split; None without any. It names the flags that the run has and
-    that were not given."""
+    """The hint for [`missed_labels`] on the rows of a split; None if there are none. It names the flags that the run
+    has and that were not given."""
     if not missed:
         return None
     flags, decoder = [], getattr(args, "decoder", None)
@@ -524,7 +525,8 @@ def hint_of_missed_labels(missed: Mapping[str, int], num_labels: int, split: str
 
 
 def hint_of_empty_sets(decided: np.ndarray, labels: np.ndarray, rows: str, args: Any) -> str | None:
-    """The hint for rows most of which have no gold label, which count as right if nothing is decided; None for others.
+    """The hint for rows of which most have no gold label: such a row counts as right if nothing is decided. None for
+    other rows.
 
     Args:
         decided, labels: (N, L), 0 or 1; labels -1 or NaN are unknown.

@@ -143,7 +143,7 @@ class MultiLabelSpace(OutputSpace):
             raise ValueError(f"All labels of the {len(labels)} rows of `{where}` are unknown. Give rows with labels.")
 
     def see(self, labels: Tensor | None) -> None:
-        """Notes whether labels are unknown, in this data set or an earlier one."""
+        """Note whether labels are unknown, in this data set or an earlier one."""
         self.unknown_labels = bool(self.unknown_labels or labels is None or not (labels >= 0).all())
 
     def holding(self, logits: Tensor, labels: Tensor, noise: Callable[[], torch.Generator]) -> MultiLabelSpace:
@@ -186,8 +186,8 @@ class MultiLabelSpace(OutputSpace):
         return LabelSets((block,), sets.num_labels, sets.dropped)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
-        """For `pos_weight`: the number of rows that lack each label, divided by the number that have it, among rows
-        where it is known; 1 for a label that no row has, or every row. (L,)"""
+        """Weights for `pos_weight`, (L,): among rows where a label is known, the number that lack it, divided by the
+        number that have it. The weight is 1 for a label that no row has, or every row."""
         counts: Any = sum(torch.stack([(part == value).sum(0) for value in (0, 1)]) for part in labels)  # (2, L)
         return torch.where(counts.amin(0) > 0, counts[0] / counts[1].clamp_min(1), torch.ones(()))
 
@@ -195,8 +195,8 @@ class MultiLabelSpace(OutputSpace):
         return (features.shape[0], num_labels)
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(B, L) of 0/1 in any dtype -> float32 (B, L), with the draw at unknown labels, or 0 outside a step; and the
-        known labels, (B, L) bool, or None if all are known."""
+        """Turn labels (B, L) of 0 and 1, in any dtype, into float32 (B, L), with the draw at unknown labels, or 0
+        outside a step. It also returns the known labels, (B, L) bool, or None if all are known."""
         known = self._known(labels) if self.known is None else self.known
         if known is None:
             return labels.float(), None
@@ -208,7 +208,8 @@ class MultiLabelSpace(OutputSpace):
         return torch.sigmoid(self._held(logits.float()))
 
     def output(self, logits: Tensor) -> Tensor | LabelSets:
-        """ŷ as a candidate, (B, 1, L); sparse: only its largest entries, see [`truncate`], and all drawn labels."""
+        """ŷ as a candidate, (B, 1, L). If it is sparse, it has only its largest entries, see [`truncate`], and all
+        drawn labels."""
         if not self.is_sparse(logits.shape[-1]):
             return super().output(logits)
         return self._with_drawn(label_sets.truncate(self._absent(logits), self.relaxed_mass, self.relaxed_width))
@@ -221,7 +222,7 @@ class MultiLabelSpace(OutputSpace):
         return label_sets.concatenate(parts) if isinstance(parts[0], LabelSets) else super().join(parts)
 
     def facts(self, output: Tensor | LabelSets) -> dict[str, Tensor]:
-        """Sparse: the mass Σ ŷ_j that the cut left out of each row, in labels."""
+        """For sparse sets, the mass Σ ŷ_j that the cut left out of each row, in labels."""
         if not isinstance(output, LabelSets):
             return {}
         assert output.dropped is not None
@@ -259,7 +260,7 @@ class MultiLabelSpace(OutputSpace):
         return mixed_odds(self._held(logits.float()), gold, share)
 
     def repeated(self, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
-        """Compares dense sets by their distance, sparse sets by a sum of hashes."""
+        """As in the base class. Dense sets are compared by their distance, sparse sets by a sum of hashes."""
         if not isinstance(y, LabelSets):
             return repeated_bits(y)
         key = label_sets.hashes(y)
@@ -276,7 +277,8 @@ class MultiLabelSpace(OutputSpace):
     def log_noise(
         self, logits: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None, *, normalized: bool = False
     ) -> Tensor:
-        """Sparse, unless `normalized`: only Σ_j y_j logit_j, since the constant would cost a pass over all labels."""
+        """As in the base class. For sparse sets, unless `normalized`, it is only Σ_j y_j logit_j, since the constant
+        would cost a pass over all labels."""
         if isinstance(y, LabelSets) and not normalized:
             return dot(y, _counted(logits.float(), mask))
         return self.log_prob(logits, y, mask)

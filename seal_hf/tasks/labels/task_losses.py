@@ -23,7 +23,7 @@ from ...utils.options import Options, option
 
 @dataclass
 class TaskLoss(Options):
-    """Base class. The fields of a loss are its options.
+    """Base class of the task losses of label sets. The fields of a loss are its options.
 
     Attributes:
         draws: True if it trains on samples of the task-net's distribution.
@@ -71,7 +71,7 @@ class TaskLoss(Options):
         refuse(weights, type(self).__name__)
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Float32 (B, L) and (B, L) -> (B,), summed over labels."""
+        """The loss of each row, (B,), summed over labels, from float32 logits and labels, (B, L) each."""
         raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(TASK_LOSSES)}.")
 
 
@@ -90,7 +90,7 @@ class LabelwiseLoss(TaskLoss):
     label_weight = None
 
     def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Float32 (B, L) and (B, L) -> ℓ, (B, L)."""
+        """The loss ℓ of each label, (B, L), from float32 logits and labels, (B, L) each."""
         raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(TASK_LOSSES)}.")
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:

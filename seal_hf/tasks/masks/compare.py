@@ -141,7 +141,7 @@ CLASS_FIGURES = Figures(
 
 
 class Masks(Kind):
-    """See [`Kind`]."""
+    """Masks of two classes, see [`Kind`]."""
 
     def of(self, data: SegmentationData) -> Kind:
         if len(data.label_names) <= 2:

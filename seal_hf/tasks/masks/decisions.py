@@ -55,7 +55,8 @@ class MaskDecisions(Decisions):
         return self.threshold if stored and self.threshold is not None else 0.5
 
     def decider(self, decoder: str | float | None = None) -> Callable[[Tensor], Tensor]:
-        """Foreground probabilities -> int64 of the same shape, 1 where they are at least `cut`.
+        """A function from foreground probabilities to masks of the same shape, int64: 1 where the probability is at
+        least `cut`.
 
         Raises:
             ValueError: an unknown decoder.
@@ -79,8 +80,8 @@ class MaskDecisions(Decisions):
 
     @classmethod
     def of_ious(cls, ious: np.ndarray, *, decoder: str | None = None) -> MaskDecisions:
-        """As `fit`, for images of several sizes or too many for memory: `ious` (G, N) is the IoU of N images at each
-        threshold of `DEFAULT_GRID`."""
+        """The same as `fit`, for images of several sizes or too many for memory. `ious` (G, N) is the IoU of N images
+        at each threshold of `DEFAULT_GRID`."""
         numbers = cls(threshold=best_threshold(ious.mean(1))[0])
         if decoder is None:
             half = int(np.flatnonzero(DEFAULT_GRID == 0.5)[0])
@@ -118,7 +119,7 @@ class ClassMaskDecisions(Decisions):
         return cls(**checked(saved, "decoder"))
 
     def decider(self, decoder: str | float | None = None) -> Callable[[Tensor], Tensor]:
-        """Probabilities (..., C, H, W) -> the likeliest classes, int64 (..., H, W).
+        """A function from probabilities (..., C, H, W) to the likeliest classes, int64 (..., H, W).
 
         Raises:
             ValueError: another decoder than `fixed`.

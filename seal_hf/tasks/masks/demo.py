@@ -96,13 +96,13 @@ class MaskView(View):
 
 
 def overlaid(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """An image (H, W, 3) with its mask (H, W) of 0 and 1 in colour over it, uint8."""
+    """An image (H, W, 3), uint8, with its mask (H, W) of 0 and 1 drawn over it in colour."""
     weight = OPACITY * mask[..., None]
     return (image * (1 - weight) + np.array(COLOUR) * weight).round().astype(np.uint8)
 
 
 def enlarged(image: np.ndarray) -> np.ndarray:
-    """A small image with each pixel as a square, so that it can be seen."""
+    """A small image, enlarged so that each pixel is a square that can be seen."""
     factor = max(1, SMALLEST // max(image.shape[:2]))
     return image.repeat(factor, 0).repeat(factor, 1)
 
@@ -129,7 +129,7 @@ class ClassMaskView(MaskView):
 
     @property
     def names(self) -> list[str]:
-        """Of the classes."""
+        """The names of the classes."""
         named = {int(i): name for i, name in self.kind.config["id2label"].items()}
         return [named[i] for i in sorted(named)]
 
@@ -144,8 +144,8 @@ class ClassMaskView(MaskView):
 
     @torch.no_grad()
     def given_up(self, given: np.ndarray, classes: Sequence[int]) -> list[markup.Alternative]:
-        """The decided mask, then those without one of its largest classes, at the size that the nets read, with the
-        share of pixels that keep their class."""
+        """The decided mask, and masks in which one of its largest classes gives its pixels to the next likeliest class.
+        They have the size that the nets read. Each has the share of pixels that keep their class, and its energy."""
         model, space = self.kind.model, self.kind.model.space
         ((pixels, _),) = image_batches([given], model.processor, 1)
         pixels = pixels.to(model.task_net.device)
@@ -175,5 +175,5 @@ def shares(mask: np.ndarray) -> dict[int, float]:
 
 
 def coloured(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """An image (H, W, 3) with the colours of its mask (H, W) of class ids over it, uint8."""
+    """An image (H, W, 3), uint8, with the colours of its mask (H, W) of class ids drawn over it."""
     return (image * (1 - CLASS_OPACITY) + palette()[mask] * CLASS_OPACITY).round().astype(np.uint8)

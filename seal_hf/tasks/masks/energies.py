@@ -42,7 +42,7 @@ class GridEnergy(Energy):
 
     @classmethod
     def from_config(cls, config: Any, feature_size: int) -> GridEnergy:
-        """The energy of a [`LossNetConfig`]; `feature_size` is not used, as it computes its own features."""
+        """The energy of a [`LossNetConfig`]. `feature_size` is not used, since it computes its own features."""
         return cls(**(config.energy_options or {}))
 
     def __init__(self, channels: int = 3, dropout: float = 0.25, width: int = 64, mask_channels: int = 1):
@@ -67,7 +67,7 @@ class GridEnergy(Energy):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """PyTorch's defaults, the authors' choice; the two parts of the first layer are initialised as one
+        """Initialise as PyTorch does, the authors' choice. The two parts of the first layer are initialised as one
         convolution."""
         bound = 1 / math.sqrt((self.from_image.in_channels + self.mask_channels) * 5 * 5)
         assert self.from_image.bias is not None
@@ -88,7 +88,7 @@ class GridEnergy(Energy):
         return self._energies(self.from_image(features), y, mask)
 
     def at(self, features: Tensor, mask: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-        """As in `Energy`; the image's part of the first convolution is computed once."""
+        """As in `Energy`. The image's part of the first convolution is computed once."""
         with torch.no_grad():
             seen = self.from_image(features)
 

@@ -110,10 +110,10 @@ class MaskOutput(OutputKind):
 
     @abstractmethod
     def of_decided(self, probabilities: np.ndarray) -> np.ndarray:
-        """The probabilities that are written, (H, W)."""
+        """The probabilities (H, W) that are written."""
 
     def predicted(self, images: list[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Probabilities and mask (H, W) of each image, one at a time."""
+        """Yields probabilities and mask (H, W) of each image."""
         decoder, size = self.options.decoder, self.options.batch_size
         for probabilities, mask in self.model.predict_each(images, decoder=decoder, batch_size=size):
             yield probabilities.numpy(), mask.byte().numpy()

@@ -27,7 +27,7 @@ class MaskCounts:
         self.confusion = np.zeros((num_classes, num_classes), dtype=np.int64)
 
     def add(self, decided: np.ndarray, labels: np.ndarray) -> None:
-        """Class ids of the same shape; pixels whose label is 255 do not count.
+        """Add decided masks and labels, class ids of the same shape. Pixels whose label is 255 do not count.
 
         Raises:
             ValueError: shapes differ, or a value is not a class id.
@@ -57,7 +57,7 @@ class MaskCounts:
         return np.where(union > 0, both / np.maximum(union, 1), np.nan)
 
     def figures(self) -> dict[str, float]:
-        """As [`class_mask_metrics`]."""
+        """The same as [`class_mask_metrics`], from these counts."""
         iou, pixels = self.iou(), self.confusion.sum()
         known = iou[~np.isnan(iou)]
         return {
@@ -86,12 +86,14 @@ def class_mask_metrics(decided: np.ndarray, labels: np.ndarray, num_classes: int
 
 
 def class_iou(decided: np.ndarray, labels: np.ndarray, num_classes: int | None = None) -> np.ndarray:
-    """IoU of each class, (C,), NaN for a class that is neither gold nor decided; as [`class_mask_metrics`]."""
+    """IoU of each class, (C,); NaN for a class that is neither gold nor decided. Arguments and errors are those of
+    [`class_mask_metrics`]."""
     return _counted(decided, labels, num_classes).iou()
 
 
 def class_overlaps(decided: np.ndarray, labels: np.ndarray, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels of the intersection and of the union of each image and class, (N, C) each; as [`class_mask_metrics`]."""
+    """Pixels of the intersection and of the union of each image and class, (N, C) each. Arguments and errors are those
+    of [`class_mask_metrics`]."""
     both, either = (np.zeros((len(labels), num_classes), dtype=np.int64) for _ in range(2))
     for row, (ours, gold) in enumerate(zip(decided, labels, strict=True)):
         counts = MaskCounts(num_classes)
@@ -154,7 +156,7 @@ def boundary_counts(decided: np.ndarray, labels: np.ndarray, num_classes: int) -
 
 
 def band_width(height: int, width: int) -> int:
-    """d, in pixels, for images of this size."""
+    """The width d of the band, in pixels, for images of this size."""
     return max(1, round(SHARE_OF_DIAGONAL * float(np.hypot(height, width))))
 
 
@@ -247,8 +249,8 @@ def _at_least(places: np.ndarray, size: int) -> np.ndarray:
 
 
 def mask_compute_metrics(eval_prediction: Any, num_classes: int | None = None) -> dict[str, float]:
-    """`Trainer(compute_metrics=mask_compute_metrics)`: for two classes the metrics of [`mask_metrics`] at 0.5, for
-    several those of [`class_mask_metrics`].
+    """The metrics of masks for a Trainer, `Trainer(compute_metrics=mask_compute_metrics)`: for two classes those of
+    [`mask_metrics`] at 0.5, for several those of [`class_mask_metrics`].
 
     Args:
         eval_prediction: has `.predictions` and `.label_ids` (N, H, W). Predictions are logits (N, 2, h, w), (N, 1, h,

@@ -76,7 +76,8 @@ class SealForSegmentation(SealModel):
     def predict_each(
         self, images: Sequence[Any], *, decoder: str | float | None = None, batch_size: int = 32
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """As [`predict`], one image at a time: probabilities and mask. Only one batch is in memory."""
+        """The same as [`predict`], one image at a time: yields its probabilities and its mask. Only one batch is in
+        memory."""
         decide, net = self._decider(decoder), self.task_net.eval()
         for pixel_values, sizes in image_batches(images, self.processor, batch_size):
             logits = self.space.fit(net(pixel_values=pixel_values.to(net.device, net.dtype)).logits, pixel_values[:, 0])

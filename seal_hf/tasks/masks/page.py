@@ -103,7 +103,8 @@ def _image_facts(
 
 
 def groups(order: np.ndarray) -> dict[str, np.ndarray]:
-    """The numbers of the images that are shown, by the name of their group, from those of all, the worst first."""
+    """The numbers of the images that are shown, by the name of their group. `order` has the numbers of all images, the
+    worst first."""
     if len(order) <= 3 * GROUP:
         return {"all, the worst first": order}
     begin = (len(order) - GROUP) // 2
@@ -117,7 +118,7 @@ def threshold_facts(probabilities: np.ndarray, masks: np.ndarray) -> dict[str, l
 
 
 def pictures(image: np.ndarray, gold: np.ndarray, decided: np.ndarray, counts: np.ndarray) -> dict[str, str]:
-    """`image`, `truth`, `decision` and `difference` as small pictures, see [`data_uri`].
+    """The small pictures `image`, `truth`, `decision` and `difference`, see [`data_uri`].
 
     Args:
         image: (H, W, 3) uint8.
@@ -140,13 +141,13 @@ def pictures(image: np.ndarray, gold: np.ndarray, decided: np.ndarray, counts: n
 
 
 def thinned(array: np.ndarray) -> np.ndarray:
-    """Every so many rows and columns of (H, W, ...), so that neither side is above `MOST_PIXELS`."""
+    """Rows and columns of (H, W, ...) at equal steps, so that no side is longer than `MOST_PIXELS`."""
     step = -(-max(array.shape[:2]) // MOST_PIXELS)
     return array[step // 2 :: step, step // 2 :: step]
 
 
 def data_uri(pixels: np.ndarray) -> str:
-    """(H, W, 3) uint8 as a PNG in a data URI."""
+    """Pixels (H, W, 3), uint8, as a PNG in a data URI."""
     differences = pixels.copy()
     differences[:, 1:] -= pixels[:, :-1]  # PNG's filter 1: to the pixel at the left; it compresses better
     rows = np.insert(differences.reshape(len(pixels), -1), 0, 1, axis=1)
@@ -165,12 +166,13 @@ def data_uri(pixels: np.ndarray) -> str:
 
 
 def mask_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
-    """The sections of [`mask_facts`] with `split`, its name for readers, and `curve`, the [`threshold_facts`]."""
+    """The sections for [`mask_facts`], to which `split`, its name for readers, and `curve`, the [`threshold_facts`],
+    were added."""
     return [images_section(facts, [LEGEND], ("image", "truth", "decision", "difference")), iou_section(facts)]
 
 
 def iou_section(facts: Mapping[str, Any]) -> Section:
-    """IoU by image, by size of the object and by threshold."""
+    """The section on IoU by image, by size of the object and by threshold."""
     pixels, images, curve = facts["pixels"], facts["images"], facts["curve"]
     too_many, too_few = pixels["false positive"], pixels["false negative"]
     text = (
@@ -219,7 +221,7 @@ def iou_section(facts: Mapping[str, Any]) -> Section:
 
 
 def histogram(counts: Sequence[int], caption: str) -> Plot:
-    """Bars over bins of equal width from 0 to 1."""
+    """A plot with bars over bins of equal width from 0 to 1."""
 
     def draw(axes: Any) -> None:
         axes.bar(np.arange(len(counts)) / len(counts), counts, width=0.9 / len(counts), align="edge", color=colour(0))
@@ -232,7 +234,7 @@ def histogram(counts: Sequence[int], caption: str) -> Plot:
 
 
 def images_section(facts: Mapping[str, Any], legend: Sequence[Any], names: Sequence[str]) -> Section:
-    """Images with their pictures of these names, such as truth and decision."""
+    """The section on images, each with its pictures of these names, such as truth and decision."""
     parts = list(legend)
     for name, found in facts["shown"].items():
         title = Markup("<strong>{}</strong>").format(f"{name.capitalize()}, by IoU")
@@ -241,7 +243,7 @@ def images_section(facts: Mapping[str, Any], legend: Sequence[Any], names: Seque
 
 
 def grid(found: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Markup:
-    """Images side by side, each with its pictures of these names."""
+    """A grid of images, each with its pictures of these names."""
     picture = Markup('<img src="{}" alt="{}">')
     one = Markup('<div class="masks">{}<p>{} · IoU {:.3f}</p></div>')
     shown = [
@@ -302,7 +304,7 @@ def class_mask_facts(
 
 
 def class_pictures(image: np.ndarray, gold: np.ndarray, decided: np.ndarray) -> dict[str, str]:
-    """`image`, `truth`, `decision` and `mistakes` as small pictures, see [`data_uri`].
+    """The small pictures `image`, `truth`, `decision` and `mistakes`, see [`data_uri`].
 
     Args:
         image: (H, W, 3) uint8.
@@ -320,7 +322,7 @@ def class_pictures(image: np.ndarray, gold: np.ndarray, decided: np.ndarray) -> 
 
 
 def class_mask_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
-    """The sections of [`class_mask_facts`] with `split`, its name for readers."""
+    """The sections for [`class_mask_facts`], to which `split`, its name for readers, was added."""
     colours = palette()
     named = [*((name, colours[i]) for i, name in enumerate(facts["names"])), ("does not count", colours[IGNORE])]
     legend = [CLASS_LEGEND, Markup(" &nbsp; ").join(_swatch(*each) for each in named)]

@@ -66,19 +66,19 @@ ARGUMENTS = (MaskDataArguments, ModelArguments, RunArguments, SealTrainingArgume
 
 
 def ranges(arguments: Arguments) -> Space:
-    """The searched settings."""
+    """What a search varies: the rates."""
     return {"learning_rate": RATE} if arguments.nets.model_name_or_path is None else FINE_TUNED
 
 
 def kind(given: Namespace) -> str:
-    """What decides on the packaged recipe: a pretrained model, or else the data."""
+    """The kind of net or data, which decides on the packaged recipe: a pretrained model, or else the data."""
     if given.model_name_or_path is not None:
         return PRETRAINED
     return "digit_classes" if getattr(given, "dataset", None) == "digit_classes" else "masks"
 
 
 def build(data: SegmentationData, arguments: Arguments) -> tuple[SealForSegmentation, Any]:
-    """Both nets, and the image processor that is saved with them."""
+    """The task-net and the loss-net of a run, and the image processor that is saved with them."""
     nets, training = arguments.nets, arguments.training
     crop = CROP_SIZE if nets.crop_size is None else nets.crop_size or None
     name = nets.model_name_or_path

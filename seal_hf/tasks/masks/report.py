@@ -158,7 +158,8 @@ def evaluate_masks(
 def mask_figures(
     probabilities: Mapping[str, np.ndarray], labels: Mapping[str, np.ndarray], threshold: float
 ) -> dict[str, float]:
-    """`{split}_{figure}` of [`mask_metrics`] at 0.5 and, with `_tuned`, at a threshold; and `threshold`.
+    """The figures of [`mask_metrics`], `{split}_{figure}`, at 0.5 and, with the ending `_tuned`, at a threshold; and
+    that `threshold`.
 
     Args:
         probabilities, labels: (N, H, W) of each split.
@@ -322,7 +323,7 @@ def card_of(model: Any, space: OutputSpace, library: str | None) -> str:
 
 
 def label_columns(space: OutputSpace, metrics: Mapping[str, float], names: Sequence[str]) -> dict[str, list[str]]:
-    """For masks of several classes the colour of each, and its IoU."""
+    """For masks of several classes, the colour of each class and its IoU."""
     if not isinstance(space, MaskSpace):
         return {}
     colours = ["#" + bytes(colour).hex() for colour in palette()[: len(names)]]

@@ -123,7 +123,8 @@ class PixelSpace(OutputSpace):
 
     @classmethod
     def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> PixelSpace:
-        """Raises ValueError if `task_loss` is unknown for masks."""
+        """The space of this task-net's masks, with its options from [`SealTrainingArguments`]. Raises ValueError if
+        `task_loss` is unknown for masks."""
         return cls(*cls.sizes_of(task_net), **cls.options_from(args))
 
     @staticmethod
@@ -149,7 +150,7 @@ class PixelSpace(OutputSpace):
         return ()
 
     def of(self, batch: dict[str, Tensor]) -> OutputSpace:
-        """Raises ValueError for weights of images, which the pixel losses do not support."""
+        """As in the base class. Raises ValueError for weights of images, which the pixel losses do not support."""
         if SAMPLE_WEIGHT in batch and self.loss is None:
             raise ValueError(f"The rows have a column `{SAMPLE_WEIGHT}`, which no task loss of masks reads. Remove it.")
         return super().of(batch)
@@ -204,14 +205,15 @@ class PixelSpace(OutputSpace):
 
     @abstractmethod
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Labels (B, H, W) -> the gold as floats, (B, ...), 0 where a pixel does not count, and the mask (B, H, W)."""
+        """Turn labels (B, H, W) into the gold as floats (B, ...), 0 where a pixel does not count, and the mask (B, H,
+        W) of the pixels that do."""
 
     # --- drawing -----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
-        """Masks in which each pixel has each class with its probability, coherent as chosen; or, from perturbed inputs,
-        the masks given to `proposing`. Float32 (B, K, ...)."""
+        """Draw masks in which each pixel has each class with its probability, coherent as chosen: float32 (B, K, ...).
+        With perturbed inputs, they are the masks given to `proposing`."""
         if self.samples_from_inputs:
             if self.propose is None:
                 raise ValueError("sample_coherence='inputs' needs the task-net: call `space.proposing(...)` first.")
@@ -220,7 +222,7 @@ class PixelSpace(OutputSpace):
 
     @abstractmethod
     def likeliest(self, logits: Tensor) -> Tensor:
-        """The likeliest masks, of logits (B, K, ...) that went through `fit`: float32 (B, K, ...)."""
+        """The likeliest masks, float32 (B, K, ...), of logits (B, K, ...) that went through `fit`."""
 
     @abstractmethod
     def drawn(self, p: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
@@ -242,7 +244,7 @@ class PixelSpace(OutputSpace):
         return noise
 
     def repeated(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Compares masks by the pixels that count."""
+        """As in the base class. Masks are compared by the pixels that count."""
         return repeated_bits(counted(y, mask).flatten(2))
 
     # --- probabilities -----------------------------------------------------------------------------------------------
@@ -272,7 +274,8 @@ class PixelSpace(OutputSpace):
         across) each."""
 
     def patches(self, values: Tensor, fill: float) -> Tensor:
-        """(B, S, H, W) -> (B, S, patches down, size, patches across, size), padded with `fill` below and right."""
+        """Divide (B, S, H, W) into patches: (B, S, patches down, size, patches across, size), padded with `fill` below
+        and at the right."""
         size = int(self.coherence_size)
         height, width = values.shape[2:]
         values = F.pad(values, (0, -width % size, 0, -height % size), value=fill)
@@ -300,7 +303,7 @@ class PixelSpace(OutputSpace):
 
     @abstractmethod
     def over_classes(self, values: Tensor, y: Tensor) -> Tensor:
-        """The mean of values (B, S, C) over the classes present in y; those of one class, (B, S), as they are."""
+        """The mean of values (B, S, C) over the classes present in y. Values of one class, (B, S), stay as they are."""
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Cross-entropy of the pixels that count plus weighted terms of whole masks, mean over images:
@@ -350,14 +353,14 @@ class PixelSpace(OutputSpace):
         return weight, weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
-        """For `class_weight`: [`balanced_weights`] of the pixels that have a class, (C,)."""
+        """Weights for `class_weight`, (C,): the [`balanced_weights`] of the pixels that have a class."""
         size = self.num_classes
         counts: Any = sum(torch.bincount(part[part < size].flatten().long(), minlength=size) for part in labels)
         return balanced_weights(counts)
 
 
 def smoothing(size: int, length: float, device: torch.device | str = "cpu") -> Tensor:
-    """A (size, size) with rows of unit norm, a_ij ∝ exp(-(i - j)² / ℓ²).
+    """A matrix (size, size) that smooths noise. Its rows have unit norm, and a_ij ∝ exp(-(i - j)² / ℓ²).
 
     For white noise N, A N Aᵀ has variance 1 everywhere. Its correlation between (i, j) and (k, l) is
     (A Aᵀ)_ik (A Aᵀ)_jl, which is exp(-d² / 2ℓ²) away from the edges and a little more near them.
@@ -399,7 +402,7 @@ class BinaryMaskSpace(PixelSpace):
     num_classes = 2
 
     def check_loss(self, loss: LossTraits, num_labels: int) -> None:
-        """As for all masks; ValueError also for InfNet+."""
+        """As for all masks. Raises ValueError also for InfNet+."""
         if loss.has_partner:
             raise ValueError(
                 f"energy_loss={loss.name!r} has no cost-augmented network for masks of two classes. Use infnet, or "
@@ -430,7 +433,8 @@ class BinaryMaskSpace(PixelSpace):
         return (features.shape[0], *features.shape[-2:])
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, H, W) of 0, 1 and 255 -> float32 (B, H, W), 0 where it does not count; mask (B, H, W) bool."""
+        """Turn labels (B, H, W) of 0, 1 and 255 into float32 (B, H, W), 0 where a pixel does not count, and the mask
+        (B, H, W), bool."""
         return (labels == 1).float(), labels != IGNORE
 
     def relax(self, logits: Tensor) -> Tensor:
@@ -556,8 +560,8 @@ class MaskSpace(PixelSpace):
         return resized_logits(logits, labels.shape[-2:])
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, H, W) of class ids and 255 -> one-hot float32 (B, C, H, W), zero where a pixel does not count; mask (B,
-        H, W)."""
+        """Turn class ids (B, H, W), or 255, into one-hot float32 (B, C, H, W), zero where a pixel does not count, and
+        the mask (B, H, W), bool."""
         classes = torch.arange(self.num_classes, device=labels.device).view(-1, 1, 1)
         return (labels.unsqueeze(1) == classes).float(), labels != IGNORE
 
@@ -566,7 +570,7 @@ class MaskSpace(PixelSpace):
         return logits.float().softmax(1)
 
     def logits(self, y: Tensor) -> Tensor:
-        """log y, y clipped to at least 1e-6, float32."""
+        """The logarithm of y, clipped to at least 1e-6: float32."""
         return y.float().clamp_min(1e-6).log()
 
     def likeliest(self, logits: Tensor) -> Tensor:

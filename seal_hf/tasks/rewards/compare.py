@@ -118,7 +118,7 @@ Labeller = Callable[[dict[str, Tensor], Tensor], Tensor]  # a batch, where gold 
 
 @dataclass
 class MethodArguments:
-    """What single methods of the comparison read."""
+    """Flags that only some methods of the comparison read."""
 
     teacher_path: str | None = field(default=None, metadata={"help": "Task-net that labels rows (self-training)."})
     confidence: float = field(default=0.9, metadata={"help": "Its least probability of a label (self-training)."})
@@ -127,7 +127,7 @@ class MethodArguments:
 
 
 def programs_of(program: Program) -> dict[str, Program]:
-    """What the methods train -> the program, for the kind of output of this `train rewards`."""
+    """Maps what the methods train to the program that does so, for the outputs of this `train rewards`."""
     data, nets, *others = program.arguments
     own = make_dataclass(nets.__name__, [], bases=(MethodArguments, nets))
     arguments: Any = (data, own, *others)
@@ -150,7 +150,7 @@ def programs_of(program: Program) -> dict[str, Program]:
 
 
 def few_rows(data: Any, arguments: Arguments, model: Any, encode: Callable[[Any], Any]) -> tuple[Any, dict[str, Any]]:
-    """The labelled rows alone, so often that an epoch has as many rows as that of the other methods."""
+    """The labelled rows alone, repeated so that an epoch has as many rows as with the other methods."""
     size = repeats_of(data, arguments.nets.repeat_labelled) * len(data.train) + len(data.unlabelled)
     return encode(_repeated(data.train, -(-size // len(data.train)))), {}
 
@@ -158,8 +158,8 @@ def few_rows(data: Any, arguments: Arguments, model: Any, encode: Callable[[Any]
 def self_trained_rows(
     data: Any, arguments: Arguments, model: Any, encode: Callable[[Any], Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """Unlabelled rows with the labels, tags or pixels of which a teacher is at least `confidence` sure; the others
-    teach nothing (Lee 2013)."""
+    """All rows. Unlabelled ones get the labels, tags or pixels of which a teacher is at least `confidence` sure;
+    elsewhere they teach nothing (Lee 2013)."""
     nets = arguments.nets
     check_value("confidence", nets.confidence, least=0, below=1)
     rows, kind = _all_rows(data, arguments, encode, NoReward(data.label_names)), kind_of(model)
@@ -191,8 +191,8 @@ def _confident(
 def rule_labelled_rows(
     data: Any, arguments: Arguments, model: Any, encode: Callable[[Any], Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """Unlabelled rows with the output of the rules, see [`decided_by_rules`]. Positions on which no rule votes are
-    unknown, or with `silent` = usual what they mostly are in the labelled rows."""
+    """All rows. Unlabelled ones get the outputs of the rules, see [`decided_by_rules`]. Positions on which no rule
+    votes are unknown, or, with `silent` = usual, what they mostly are in the labelled rows."""
     check_value("silent", arguments.nets.silent, SILENT)
     reward, ignored = make_reward(arguments, data), MARKS[type(data)][1]
     rows, decide = _all_rows(data, arguments, encode, reward), by_rules(reward, data)
@@ -208,7 +208,8 @@ def rule_labelled_rows(
 def expected_reward_rows(
     data: Any, arguments: Arguments, model: Any, encode: Callable[[Any], Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """As for the energy that learns rewards; but the task loss has the expected reward of the task-net's samples."""
+    """The rows of the energy that learns rewards. But the task loss includes the expected reward of the task-net's
+    samples."""
     rows, options = rewarded_rows(data, arguments, model, encode)
     options["space"].expecting(arguments.nets.reward_weight, arguments.training.num_samples)
     return rows, options
@@ -225,7 +226,7 @@ def _repeated(rows: Any, times: int) -> Any:
 
 
 def label(rows: Any, data: Any, labeller: Labeller) -> None:
-    """Give the rows without gold the labels of `labeller`, in place."""
+    """Give rows without gold the labels of `labeller`, in place."""
     mark, plain = MARKS[type(data)][0], rows.unaugmented()
     for begin in range(rows.num_labelled, len(rows), AT_ONCE):
         end = min(begin + AT_ONCE, len(rows))
@@ -303,7 +304,8 @@ def most_rewarded_of(reward: Reward, codes: Tensor, mask: Tensor, candidates: Te
 
 
 def rules_applied(arguments: Arguments, data: Any) -> Callable[[Any], Any]:
-    """A function of a split, [`decided_by_rules`]. ValueError for rules that do not fit the data."""
+    """A function that gives the outputs of a split by the rules, see [`decided_by_rules`]. Raises ValueError if the
+    rules do not fit the data."""
     return partial(decided_by_rules, make_reward(arguments, data), data)
 
 
@@ -335,8 +337,8 @@ def decided_by_rules(reward: Reward, data: Any, split: Any) -> Any:
 
 
 def by_rules(reward: Reward, data: Any) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """A function of codes and `mask` (B, ...): the outputs of a reward as ids, in the shape of `mask`, and where it has
-    an opinion on them."""
+    """A function from codes and `mask` (B, ...) to the outputs of a reward, as ids in the shape of `mask`, and to the
+    places where the reward has an opinion on them."""
     if isinstance(data, SegmentationData):
         return _masks_by_rules(reward, data)
     is_set, names = isinstance(data, MultiLabelData), data.label_names
@@ -373,7 +375,8 @@ def _masks_by_rules(reward: Reward, data: SegmentationData) -> Callable[[Tensor,
 
 
 def rules_in(settings: Mapping[str, Any]) -> dict[str, str]:
-    """What the rules of these settings say, for the record of a folder's results: a hash of each rule but its line."""
+    """A hash of the rules in the file that these settings name, for the record of a folder's results. Their lines do
+    not count."""
     if (file := settings.get("rules")) is None:
         return {}
     said = [astuple(replace(rule, line=None)) for rule in read_rules(file)]

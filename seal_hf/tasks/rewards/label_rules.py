@@ -109,7 +109,8 @@ class LabelRuleReward(Rules):
         return table
 
     def codes(self, inputs: Sequence[Any]) -> list[list[int]]:
-        """Which patterns each text holds, 0 or 1; inputs that are not texts hold none. Of a pair of texts, either."""
+        """Which patterns each text holds, as 0 or 1. A pair of texts holds those of either. Inputs that are not texts
+        hold none."""
         return [[int(pattern.search(text) is not None) for pattern in self.patterns] for text in map(_text, inputs)]
 
     def on(self, device: torch.device) -> dict[str, Tensor]:
@@ -120,7 +121,7 @@ class LabelRuleReward(Rules):
 
     @torch.no_grad()
     def parts(self, codes: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """`mask` (B, L): all labels of a row count, or none."""
+        """As in the base class. By `mask` (B, L) either all labels of a row count, or none."""
         table = self.on(y.device)
         y, there = (y >= 0.5).float(), mask.any(1, keepdim=True)  # (B, S, L), (B, 1)
         share = y @ table["words"].T / table["words"].sum(1)

@@ -61,12 +61,12 @@ class MaskRuleReward(Rules):
         self.tables = {"weight": torch.tensor([rule.weight for rule in self.ordered])}
 
     def codes(self, inputs: Sequence[Any]) -> list[list[int]]:
-        """Nothing: (N, 0)."""
+        """Empty codes (N, 0), since rules for masks do not read the image."""
         return [[] for _ in inputs]
 
     @torch.no_grad()
     def parts(self, codes: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """`mask` (B, H, W)."""
+        """As in the base class. `mask` is (B, H, W)."""
         self.on(y.device)
         counts, own = mask.unsqueeze(1), y.argmax(2) if y.dim() == 5 else (y >= 0.5).long()  # ids (B, S, H, W)
         of = {place: ((own == place) & counts).float() for place in set(self.classes)}
@@ -121,7 +121,8 @@ def area(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
 
 
 def connected(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
-    """Labels the pieces of all masks in one call, on the CPU."""
+    """The share of the foreground in its largest pieces. The pieces of all masks are labelled in one call, on the
+    CPU."""
     from scipy.ndimage import label
 
     masks, whole = y.flatten(0, 1).cpu().numpy() > 0, y.flatten(0, 1).flatten(1).sum(1).cpu().numpy()
@@ -147,7 +148,7 @@ def touches_border(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tens
 
 
 def inside(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
-    """A pixel is inside if its centre is."""
+    """The share of the foreground inside a box. A pixel is inside if its centre is."""
     height, width = y.shape[2:]
     left, top, right, bottom = values
     rows, columns = ((torch.arange(size, device=y.device) + 0.5) / size for size in (height, width))
@@ -157,7 +158,8 @@ def inside(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
 
 
 def smooth(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
-    """Only pixels that count vote, and a pixel agrees with a tie."""
+    """The share of the pixels that are as most pixels around them. Only pixels that count vote, and a pixel agrees with
+    a tie."""
     size = int(values[0])
 
     def around(part: Tensor) -> Tensor:

@@ -95,7 +95,7 @@ def gold_of(rows: Any, label_names: Sequence[str]) -> Any:
 def followed(
     reward: Reward, inputs: Sequence[Any], outputs: Mapping[str, Any], label_names: Sequence[str]
 ) -> dict[str, Any]:
-    """The reward of N inputs under each of S sets of outputs.
+    """How far S sets of outputs for N inputs follow a reward, and each of its rules.
 
     Args:
         inputs: N sentences, texts or images.
@@ -194,7 +194,7 @@ def rule_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def gaps_plot(rows: Sequence[Mapping[str, Any]]) -> Markup:
-    """Gold and decisions of the rules on which they differ most, joined by a line."""
+    """A plot of the rules on which gold and decisions differ most, with a line between the two."""
     applied = [row for row in rows if row["gold"] is not None]
     apart = sorted(applied, key=lambda row: -abs(row["decided"] - row["gold"]))[:MOST_GAPS]
     shown = sorted(apart, key=lambda row: row["decided"] - row["gold"])

@@ -76,7 +76,7 @@ class RuleArguments:
 
 
 def make_reward(arguments: Arguments, data: Any) -> Reward:
-    """The given function, or else the rules.
+    """The reward that the flags name: a function, or else the rules.
 
     Raises:
         ValueError: none is given or two are, a recipe names a function, or the rules do not fit the data.
@@ -103,7 +103,7 @@ def make_reward(arguments: Arguments, data: Any) -> Reward:
 
 
 def rule_reward(file: str, data: Any) -> Any:
-    """The rules of a file, for the outputs of these data. Raises ValueError as they do."""
+    """A reward by the rules of a file, for the outputs of these data. Raises ValueError as its class does."""
     if isinstance(data, MultiLabelData):
         return LabelRuleReward(file, data.label_names, data.hierarchy)
     return (MaskRuleReward if isinstance(data, SegmentationData) else TagRuleReward)(file, data.label_names)
@@ -116,8 +116,8 @@ def rewarded_rows(
     encode: Callable[[Any], Any],
     make: Callable[[Arguments, Any], Reward] = make_reward,
 ) -> tuple[Any, dict[str, Any]]:
-    """The training rows with gold and with a reward, that of `make`, and the trainer's options. λ2 becomes that of a
-    mean over rows with gold."""
+    """The training rows, with gold or with the reward that `make` gives, and the trainer's options. λ2 is divided by
+    the share of rows with gold, so that the task loss is a mean over them."""
     if data.unlabelled is None:
         raise ValueError(
             f"{data.name} has no unlabelled rows; load it with `num_labelled` (--num_labelled 10), or give them: "
@@ -222,8 +222,8 @@ WORDS = {"label sets": "mlc", "tags": "tagging", "masks": "segmentation"}  # out
 
 
 def program_of(words: Sequence[str]) -> tuple[Program, list[str]]:
-    """The program that a command line asks for, and its flags: by the first word; else by the rules that `--rules` or
-    the recipe names; else for tags.
+    """The program that a command line asks for, and its flags. The first word names it. Otherwise the rules, named by
+    `--rules` or by the recipe, say which outputs they are for. Without rules, it is the program of tags.
 
     Raises:
         ValueError: another first word, or as [`output_of_rules`].
@@ -259,7 +259,7 @@ class SeedArguments:
 
 
 def check_main(argv: Sequence[str] | None = None) -> None:
-    """Run a command line: print what the rules do."""
+    """Run a command line of `seal-hf rules`: print what the rules do."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in HELP_FLAGS or words[1:2] and words[1] in HELP_FLAGS:
         print(USAGE)

@@ -47,8 +47,8 @@ class Reward(ABC):
 
     @abstractmethod
     def codes(self, inputs: Sequence[Any]) -> list[Any]:
-        """What the reward must know about each input, as whole numbers of at least 0: for each word of a sentence, one;
-        for texts, features and images, a list of one length."""
+        """What the reward must know about each input, as whole numbers of at least 0: one for each word of a sentence;
+        for texts, features and images a list, of the same length for all."""
 
     @abstractmethod
     def __call__(self, codes: Tensor, y: Tensor, mask: Tensor) -> Tensor:
@@ -202,7 +202,7 @@ class TagFunctionReward(Reward):
         self._batch: Tensor | None = None  # its codes
 
     def codes(self, inputs: Sequence[Any]) -> list[Any]:
-        """The number of each word among all words seen so far."""
+        """The number of each word. Words are numbered in the order in which they are first seen."""
         return [[self.words.setdefault(word, len(self.words)) for word in words] for words in inputs]
 
     @torch.no_grad()
@@ -327,7 +327,7 @@ class LabelFunctionReward(TagFunctionReward):
         self.inputs: list[Any] = []
 
     def codes(self, inputs: Sequence[Any]) -> list[Any]:
-        """The number of each input among all seen so far."""
+        """The number of each input. Inputs are numbered in the order in which they are seen."""
         first = len(self.inputs)
         self.inputs += list(inputs)
         return [[first + i] for i in range(len(inputs))]

@@ -23,7 +23,7 @@ LARGEST = sys.float_info.max  # larger whole numbers are no floats
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule.
+    """One rule of a reward.
 
     Attributes:
         kind: the key that says its kind.
@@ -69,7 +69,7 @@ class Item:
             raise self.error(f"unknown key {unknown[0]!r} in a rule of the kind {self.kind!r}.")
 
     def names(self, key: str, least: int = 1, distinct: bool = False) -> tuple[str, ...]:
-        """One name or a list of at least so many names, `distinct` or not."""
+        """The name under a key, or a list of at least `least` names. `distinct` names may not repeat."""
         found = self.values.get(key)
         names = [found] if isinstance(found, str) else found
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
@@ -86,7 +86,7 @@ class Item:
         return tuple(names)
 
     def pattern(self, key: str) -> str:
-        """A regular expression that does not match the empty text."""
+        """The regular expression under a key. It may not match the empty text."""
         pattern = self.values[key]
         try:
             empty = re.search(pattern, "") is not None
@@ -97,11 +97,11 @@ class Item:
         return pattern
 
     def number(self, key: str, low: float = 0, whole: bool = False) -> float:
-        """A number of at least `low`."""
+        """The number under a key, at least `low`."""
         return self._number(self.values[key], key, low, float("inf"), whole)
 
     def numbers(self, key: str, count: int, low: float, high: float) -> tuple[float, ...]:
-        """A list of so many numbers from `low` to `high`."""
+        """The list of `count` numbers from `low` to `high` under a key."""
         found = self.values[key]
         if not isinstance(found, list) or len(found) != count:
             raise self.error(
@@ -110,7 +110,7 @@ class Item:
         return tuple(self._number(value, key, low, high) for value in found)
 
     def interval(self, value: Any, what: str) -> tuple[float, float]:
-        """A share, or a list of the lowest and the highest one."""
+        """The lowest and the highest share, from a share or from a list of both."""
         pair = value if isinstance(value, list) else [value, value]
         if len(pair) != 2:
             raise self.error(
@@ -129,7 +129,7 @@ class Item:
         return float(value)
 
     def rule(self, fields: Sequence[str] = (), pattern: str | None = None, **more: Any) -> Rule:
-        """The rule, with its weight."""
+        """The [`Rule`] that this item states, with its weight."""
         weight = self.values.get("weight", 1)
         if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 < weight <= LARGEST:
             raise self.error(f"`weight` is {brief(weight)}; it must be a positive number.")
@@ -423,7 +423,7 @@ def read_rules(file: str | Path) -> list[Rule]:
 
 
 def output_of_rules(file: str | Path) -> str:
-    """The outputs that a file of rules is for, `label sets`, `tags` or `masks`, by the first rule whose kind is known.
+    """Which outputs a file of rules is for: `label sets`, `tags` or `masks`. The first rule of a known kind tells it.
 
     Raises:
         ValueError: as [`read_rules`]; no rule's kind is known, or there is no rule.
@@ -446,7 +446,7 @@ LONGEST = 60  # characters of a pattern
 
 
 def in_words(rule: Rule) -> str:
-    """A rule for readers."""
+    """A rule in words, for readers."""
     return WORDS[rule.kind](rule)
 
 

@@ -65,7 +65,8 @@ def reward_rows(
 
 
 def repeats_of(data: MultiLabelData | TagSequenceData | SegmentationData, repeat_labelled: int | None) -> int:
-    """How often each labelled row occurs among the rows of [`reward_rows`]; arguments and errors as there."""
+    """How often each labelled row occurs among the rows of [`reward_rows`]. Arguments and errors are those of that
+    function."""
     if data.unlabelled is None:
         raise DataError(f"{data.name} has no unlabelled rows; load it with `num_labelled` or `unlabelled`.")
     if repeat_labelled is None:

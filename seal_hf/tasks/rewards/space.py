@@ -94,11 +94,11 @@ class Rewarded(OutputSpace):
             )
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """As without a reward, and also zero where gold is missing; mask of what counts."""
+        """The gold as without a reward, and also zero where it is missing; and the mask of what counts."""
         return self._plain.gold(labels)[0], labels != self.uncounted_label
 
     def best(self, gold: Tensor, samples: Tensor | None, mask: Tensor | None = None) -> Tensor:
-        """The gold, or for rows without gold the sample with the highest reward: (B, ...)."""
+        """The gold (B, ...). For rows without gold, it is the sample with the highest reward."""
         if samples is None:
             return gold
         _, without = self._rewarded()
@@ -128,7 +128,8 @@ class Rewarded(OutputSpace):
         """Logits as `mix` gives them, but without a share of the gold."""
 
     def rewards(self, y: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, S, ...) -> (B, S). For rows with gold all positions are masked, and the value is meaningless.
+        """The rewards (B, S) of candidates (B, S, ...). In rows with gold all positions are masked, and the value means
+        nothing.
 
         Raises:
             ValueError: the batch lacks codes for the reward.
@@ -158,7 +159,7 @@ class Rewarded(OutputSpace):
         return torch.where(without.unsqueeze(1), self.rewards(y_hat, mask), self._plain.score(y_hat, y, mask))
 
     def cost(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
-        """Δ to the gold, or for rows without gold how much more reward `y` has: (B, S)."""
+        """Δ to the gold: (B, S). For rows without gold, it is by how much the reward of `y` is higher."""
         rewards = self.rewards(torch.cat([y.unsqueeze(1), y_hat.detach()], dim=1), mask)  # of one batch of candidates
         more = (rewards[:, :1] - rewards[:, 1:]).clamp_min(0)
         _, without = self._rewarded()
@@ -182,8 +183,9 @@ class Rewarded(OutputSpace):
         self.expected = weight, num_samples
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The loss of gold, as a mean over all rows to which rows without gold add 0: so it does not depend on how a
-        batch is divided among micro-batches and processes. In training perhaps also the expected reward."""
+        """The loss of gold, as a mean over all rows, to which rows without gold add 0. So it does not depend on how a
+        batch is divided among micro-batches and processes. In training it may include the expected reward, see
+        `expecting`."""
         loss = self.gold_loss(logits, labels, generator)
         if self.expected is None or generator is None:
             return loss
@@ -270,11 +272,11 @@ class RewardLabelSpace(Rewarded, MultiLabelSpace):
         return super()._known(self._with_gold(labels))
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:  # type: ignore[override]  # None: all are known
-        """As without a reward, and empty where gold is missing."""
+        """The gold as without a reward, and empty where it is missing."""
         return MultiLabelSpace.gold(self, self._with_gold(labels))
 
     def rewards(self, y: Tensor, mask: Tensor | None) -> Tensor:
-        """As of the base; all labels of a row without gold count."""
+        """As in the base class. All labels of a row without gold count."""
         return super().rewards(y, torch.ones_like(y[:, 0], dtype=torch.bool))
 
     def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
@@ -284,7 +286,7 @@ class RewardLabelSpace(Rewarded, MultiLabelSpace):
         return self._held(logits.float())
 
     def gold_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None) -> Tensor:
-        """As of the base; rows without gold add 0, as sets whose labels are all certainly absent."""
+        """As in the base class. Rows without gold add 0, as sets whose labels are all certainly absent."""
         without = self._without(labels).unsqueeze(1)
         logits = logits.masked_fill(without, ABSENT)
         return MultiLabelSpace.task_loss(self, logits, self._with_gold(labels), generator)
@@ -306,7 +308,7 @@ class RewardedPixels(Rewarded, PixelSpace):
         super().check_values(labels.masked_fill(labels == UNLABELLED_PIXEL, IGNORE), where)
 
     def expecting(self, weight: float, num_samples: int) -> None:
-        """As of the base. Raises ValueError also for coherent samples, whose log-probability has no gradient."""
+        """As in the base class. Raises ValueError also for coherent samples, whose log-probability has no gradient."""
         if self.sample_coherence != "none":
             raise ValueError(
                 f"The expected reward draws pixels independently, but `sample_coherence` is {self.sample_coherence!r}. "
@@ -318,7 +320,7 @@ class RewardedPixels(Rewarded, PixelSpace):
         return counted(y, mask)
 
     def gold_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None) -> Tensor:
-        """As of the base, also where the task loss is a mean over the pixels with gold."""
+        """As in the base class, also where the task loss is a mean over the pixels with gold."""
         if self.loss is not None:
             return super().gold_loss(logits, labels, generator)
         without = self._without(labels)

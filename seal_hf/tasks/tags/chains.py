@@ -258,7 +258,8 @@ class CRF(nn.Module):
         self.end = nn.Parameter(torch.zeros(size))
 
     def forward(self, emissions: Tensor, labels: Tensor) -> Tensor:
-        """-log P(labels) for logits (B, T, C) and labels (B, T), -100 where a position does not count: (B,), >= 0."""
+        """The loss -log P(labels), (B,), at least 0, for logits (B, T, C) and labels (B, T), -100 where a position does
+        not count."""
         weights = {"transitions": self.transitions, "start": self.start, "end": self.end}
         function = log_probability if self.tied is None else self.tied.log_probability
         return -function(emissions, y=labels, mask=labels != IGNORED, **weights)
@@ -350,8 +351,8 @@ def _best(
 
 
 class TiedTags:
-    """The functions of `py` for tied tags, with their arguments and results; `transitions`, `start` and `end` are
-    those of the groups.
+    """The functions of this module for tied tags, with the same arguments and results. `transitions`, `start` and `end`
+    are those of the groups.
 
     Args:
         groups: C numbers, from 0 to G - 1.
@@ -366,7 +367,7 @@ class TiedTags:
         self.first = self.last - sizes + 1
 
     def to(self, device: torch.device) -> TiedTags:
-        """Itself, moved once."""
+        """The object itself, with its tensors moved once."""
         if self.groups.device != device:
             for name in ("groups", "order", "first", "last"):
                 setattr(self, name, getattr(self, name).to(device))

@@ -86,7 +86,7 @@ class TagOutput(OutputKind):
 
     @cached_property
     def needs(self) -> Needs:
-        """The task-net's inputs beside words."""
+        """What the task-net reads beside words."""
         if self.config.get("model_type") == BiLSTMConfig.model_type:
             check_owner({"max_length": self.options.max_length}, "a Hugging Face encoder", "the task-net is a BiLSTM")
             features = Vocabulary.from_pretrained(self.options.model, **self.hub).features
@@ -229,7 +229,7 @@ class TagOutput(OutputKind):
 
 
 class LineWriter(Writer):
-    """The `lines` of each row.
+    """Writes the `lines` of each row.
 
     Args:
         after: follows the lines of a row, such as an empty line.
@@ -249,7 +249,8 @@ class LineWriter(Writer):
 
 @contextmanager
 def line_writer(path: Path | None, after: str = "") -> Iterator[LineWriter]:
-    """A writer to a file, which is written completely or not at all; None: the standard output."""
+    """A writer to a file, which is written completely or not at all. Without a path, it writes to the standard
+    output."""
     if path is None:
         yield LineWriter(for_eyes(sys.stdout), after)
         return

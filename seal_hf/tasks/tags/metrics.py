@@ -62,7 +62,7 @@ def tag_metrics(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = 
 
 
 def span_counts(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = None) -> np.ndarray:
-    """(N, 3) int64, for each sequence: right, predicted and gold spans. Arguments as for [`tag_metrics`].
+    """Right, predicted and gold spans of each sequence: (N, 3) int64. Arguments are those of [`tag_metrics`].
 
     F1 is 2 right / (predicted + gold) of the sums; a paired bootstrap resamples the rows.
     """
@@ -73,8 +73,8 @@ def span_counts(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = 
 
 
 def token_counts(predicted: Tags, gold: Tags) -> np.ndarray:
-    """(N, 2) int64, for each sequence: right tags, and tags. Accuracy is the ratio of their sums; a sequence is right
-    as a whole if both are equal.
+    """Right tags, and tags, of each sequence: (N, 2) int64. Accuracy is the ratio of their sums. A sequence is right as
+    a whole if both are equal.
 
     Raises:
         ValueError: the message names the first sequence of another length than the gold.
@@ -85,13 +85,13 @@ def token_counts(predicted: Tags, gold: Tags) -> np.ndarray:
 
 
 def core_role_violations(predicted: Tags, scheme: str = "bio") -> float:
-    """Share of the propositions whose prediction has two spans of one core role, A0-A5, AA or ARG0-ARG5, ARGA
-    (unique-core-role violation, UCR in the SEAL paper's Table 3). `C-X` and `R-X` do not repeat X. In [0, 1]."""
+    """The share, in [0, 1], of the propositions whose prediction has two spans of one core role: A0-A5, AA or
+    ARG0-ARG5, ARGA (unique-core-role violation, UCR in the SEAL paper's Table 3). `C-X` and `R-X` do not repeat X."""
     return len(set().union(*repeated_core_roles(predicted, scheme).values())) / max(len(predicted), 1)
 
 
 def repeated_core_roles(tags: Tags, scheme: str = "bio") -> dict[str, list[int]]:
-    """Core role -> the propositions that have two spans of it, in order; see [`core_role_violations`]."""
+    """Maps each core role to the propositions that have two spans of it, in order; see [`core_role_violations`]."""
     found: dict[str, list[int]] = {}
     for row, one in enumerate(tags):
         counts = Counter(span.type for span in spans(one, scheme) if CORE_ROLE.fullmatch(span.type))
@@ -124,7 +124,8 @@ def tag_report(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = N
 
 
 def tagging_compute_metrics(label_names: Sequence[str], kind: str) -> Callable[[Any], dict[str, float]]:
-    """`Trainer(compute_metrics=tagging_compute_metrics(data.label_names, data.kind))`.
+    """The metrics of tags for a Trainer: `Trainer(compute_metrics=tagging_compute_metrics(data.label_names,
+    data.kind))`.
 
     The function takes `.predictions`, logits (N, T, C), or tag ids (N, T), or a tuple that starts with them, and
     `.label_ids` (N, T), -100 where a position does not count; it returns the metrics of [`tag_metrics`].
@@ -148,7 +149,7 @@ def tagging_compute_metrics(label_names: Sequence[str], kind: str) -> Callable[[
 
 
 def named_tags(eval_prediction: Any, names: np.ndarray) -> tuple[Tags, Tags]:
-    """The predicted and the gold tags of what a Trainer gives its `compute_metrics`.
+    """The predicted and the gold tags, from what a Trainer gives its `compute_metrics`.
 
     Args:
         eval_prediction: see [`tagging_compute_metrics`], also for the errors.

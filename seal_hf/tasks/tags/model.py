@@ -210,7 +210,7 @@ class SealForTokenClassification(SealModel):
 
 
 def is_bilstm(name: str | Path | None, **hub: Any) -> bool:
-    """True if a folder or repo holds a BiLSTM; `hub` as for `from_pretrained`."""
+    """True if a folder or repo holds a BiLSTM. `hub` has the same arguments as `from_pretrained`."""
     try:
         config = {} if name is None else config_of(name, hub)
     except OSError:  # an adapter's folder; or none, which the loader reports
@@ -330,7 +330,7 @@ class Tagger:
         return [Tagged(*row) for row in zip(tags, self.probabilities(logits), energies, strict=True)]
 
     def read(self, sentences: Sequence[Sentence]) -> Read:
-        """The windows of sentences: for most sentences one window with all words."""
+        """Sentences as windows. Most sentences have one window, with all words."""
         words = [sentence.words for sentence in sentences]
         if isinstance(self.model.processor, Vocabulary):
             windows = [(i, Window(0, len(row), 0, len(row))) for i, row in enumerate(words)]

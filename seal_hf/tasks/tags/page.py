@@ -93,12 +93,12 @@ def _plain_spans(predicted: Sequence[str], gold: Sequence[str]) -> tuple[list[An
 
 
 def short(word: str) -> str:
-    """A word that fits a line."""
+    """A word, cut so that it fits a line."""
     return word if len(word) <= MOST_LETTERS else f"{word[: MOST_LETTERS - 1]}…"
 
 
 def sentences_html(sentences: Sequence[tuple[str, Mapping[str, Any]]]) -> Markup:
-    """Sentences with a line of text above each.
+    """Sentences as HTML, with a line of text above each.
 
     Args:
         sentences: the line, and the facts of [`sentence_facts`].
@@ -258,7 +258,7 @@ def tag_energies(trainer: Any, rows: WordRows, predicted: Tags, which: Sequence[
 
 
 def tag_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
-    """The sections of [`tag_facts`], of which `split` is the name for readers."""
+    """The sections for [`tag_facts`], to which `split`, its name for readers, was added."""
     return [
         types_section(facts),
         confusion_section(facts),
@@ -273,7 +273,7 @@ def _what(facts: Mapping[str, Any]) -> str:
 
 
 def types_section(facts: Mapping[str, Any]) -> Section:
-    """Figures by type."""
+    """The section on figures by type."""
     rows, what = sorted(facts["types"], key=lambda row: -row["support"]), _what(facts)
     kind = "tag" if what == "tag" else "type"
     outcomes = [name for name in ("right", "other type", "other tag", OTHER_WORDS, MISSED) if rows and name in rows[0]]
@@ -300,7 +300,7 @@ def types_section(facts: Mapping[str, Any]) -> Section:
 
 
 def became_plot(rows: Sequence[Mapping[str, Any]], outcomes: Sequence[str]) -> Markup:
-    """A bar for each type, divided by what became of its gold spans or tags."""
+    """A plot with a bar for each type, divided by what became of its gold spans or tags."""
 
     def draw(axes: Any) -> None:
         places, left = range(len(rows)), np.zeros(len(rows))
@@ -317,7 +317,7 @@ def became_plot(rows: Sequence[Mapping[str, Any]], outcomes: Sequence[str]) -> M
 
 
 def support_plot(rows: Sequence[Mapping[str, Any]]) -> Markup:
-    """F1 of each type by its frequency."""
+    """A plot of the F1 of each type against its frequency."""
     support, f1 = ([row[name] for row in rows] for name in ("support", "f1"))
     worst = sorted(range(len(rows)), key=lambda i: rows[i]["right"] - rows[i]["support"])[:MOST_NAMED]
     names, is_wide = {i: short(rows[i]["type"]) for i in worst}, max(support) > 10 * min(support)
@@ -325,7 +325,7 @@ def support_plot(rows: Sequence[Mapping[str, Any]]) -> Markup:
 
 
 def confusion_section(facts: Mapping[str, Any]) -> Section:
-    """Which type was decided for which."""
+    """The section on types that were decided in place of others."""
     found, what = facts["confusion"], _what(facts)
     if not found["names"]:
         return Section("Confusion")
@@ -370,7 +370,7 @@ def heat_map(found: Mapping[str, Any], is_of_spans: bool) -> Markup:
 
 
 def sentences_section(facts: Mapping[str, Any]) -> Section:
-    """The sentences with most errors."""
+    """The section on the sentences with most errors."""
     found = facts["sentences"]
     if not found:
         return Section("Sentences with errors", ["Every decided sequence is that of gold."])
@@ -402,7 +402,7 @@ def _line(sentence: Mapping[str, Any]) -> str:
 
 
 def broken_section(facts: Mapping[str, Any]) -> Section:
-    """Decided sequences that break the scheme."""
+    """The section on decided sequences that break the scheme."""
     found = facts.get("broken")
     if found is None:
         return Section("Broken sequences")
@@ -422,7 +422,7 @@ def broken_section(facts: Mapping[str, Any]) -> Section:
 
 
 def repeated_section(facts: Mapping[str, Any]) -> Section:
-    """Core roles that occur twice in a proposition."""
+    """The section on core roles that occur twice in a proposition."""
     found = facts.get("repeated")
     if found is None:
         return Section("Repeated roles")

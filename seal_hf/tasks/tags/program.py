@@ -58,12 +58,12 @@ def has_bilstm(nets: Any) -> bool:
 
 
 def kind(given: Namespace) -> str:
-    """`BiLSTM` or `encoder`: their packaged recipes differ."""
+    """The kind of net, `BiLSTM` or `encoder`, which decides on the packaged recipe."""
     return "BiLSTM" if has_bilstm(given) else "encoder"
 
 
 def ranges(arguments: Arguments) -> Space:
-    """The searched settings: the rates."""
+    """What a search varies: the rates."""
     return {"learning_rate": RATE} if has_bilstm(arguments.nets) else FINE_TUNED
 
 
@@ -75,7 +75,7 @@ def tagger(
     words: Mapping[str, Any],
     fresh_vocabulary: Callable[[Any], Vocabulary],
 ) -> BothNets:
-    """Nets with an encoder or a BiLSTM, by `model_name_or_path`, from the arguments of both."""
+    """Nets with an encoder or a BiLSTM, as `model_name_or_path` says, from the arguments for either."""
     if not has_bilstm(arguments.nets):
         check_owner(words, "a BiLSTM", f"`model_name_or_path` is {arguments.nets.model_name_or_path!r}")
         return encoder_tagger(data, arguments, options, cuts)
@@ -127,7 +127,7 @@ def bilstm_tagger(
 
 
 def net_options(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
-    """Options for `for_data`: the nets' arguments with these names, and those that the training arguments imply."""
+    """Options for `for_data`: the nets' arguments with these names, and what the training arguments imply."""
     nets, training = arguments.nets, arguments.training
     options = {name: getattr(nets, name) for name in names} | arguments.loss_net
     options |= arguments.origin(nets.model_name_or_path)
@@ -209,7 +209,7 @@ OPTIONS = "adapter quantization energy global_size hidden_size num_layers dropou
 
 
 def make_trainer(data: TagSequenceData, arguments: Arguments, **options: Any) -> Prepared:
-    """The trainer of both nets; `options` are further ones of the trainer."""
+    """The trainer of both nets, which also gets `options`."""
     nets, training = arguments.nets, arguments.training
     features = nets.word_features.split(",") if nets.word_features else []
     if not all(map(str.strip, features)):
@@ -294,7 +294,7 @@ ROLE_ARGUMENTS = (RoleDataArguments, RoleArguments, RunArguments, SealTrainingAr
 
 
 def settle_roles(arguments: Arguments) -> None:
-    """Raises ValueError for a BiLSTM."""
+    """Raises ValueError for a BiLSTM, since roles need an encoder."""
     nets = arguments.nets
     if has_bilstm(nets):
         raise ValueError(f"{nets.model_name_or_path} holds a BiLSTM; this program needs a Hugging Face encoder.")

@@ -87,7 +87,7 @@ class Judged(NamedTuple):
         return self.shown is not None
 
     def pos_of(self, dataset: Dataset) -> Any:
-        """The parts of speech of its words, for trees; else None."""
+        """The parts of speech of a data set's words for trees, else None."""
         return dataset["pos"][:] if self.reads_pos else None
 
     def tables(
@@ -142,8 +142,8 @@ def predict_tags(trainer: Any, rows: WordRows, decoders: Sequence[str]) -> dict[
 def evaluate_tags(
     trainer: Any, splits: Mapping[str, tuple[WordRows, Dataset]], label_names: Sequence[str], judged: Judged
 ) -> tuple[dict[str, float], dict[str, list[list[str]]]]:
-    """Figures over all words, also those that were cut off, under the decoder that is chosen on `eval` and stored in
-    the task-net's config; with several decoders, also those of `judged.compared` under each.
+    """Figures over all words, also those that were cut off. The decoder is chosen on `eval` and stored in the
+    task-net's config. If there are several decoders, the figures `judged.compared` are given under each.
 
     Args:
         trainer: a [`SealTrainer`].
@@ -176,7 +176,7 @@ def print_notes(
     splits: Mapping[str, tuple[WordRows, Dataset]],
     say: Callable[[str], None] = print,
 ) -> None:
-    """Print what tokenisation lost of each split, if anything; by `say`."""
+    """Say what tokenisation lost of each split, if anything."""
     for split, rows in {"train": train_rows, **{split: rows for split, (rows, _) in splits.items()}}.items():
         for note in rows.notes:
             say(f"{name}, {SHOWN.get(split, split)}: {note}")
@@ -254,8 +254,8 @@ def write_predictions(
 
 
 def hint_of_one_tag(tags: Sequence[Sequence[Any]], args: TrainingArguments) -> str | None:
-    """The hint for a net that gives every word of the validation sentences the same one of its `tags`; None for others,
-    and for a single sentence."""
+    """The hint for a net that gives all words of the validation sentences the same tag. None for other nets, and for a
+    single sentence."""
     found = {tag for sentence in tags for tag in sentence}
     if len(found) != 1 or len(tags) < 2:
         return None

@@ -92,7 +92,7 @@ class TagSequenceSpace(OutputSpace):
         return space.decided_by(saved if saved in space.decoders else None)  # its CRF may be left out
 
     def decided_by(self, decoder: str | None) -> TagSequenceSpace:
-        """The space with another decoder; itself if that is None or its own.
+        """The space with another decoder. It returns itself for None and for its own decoder.
 
         Raises:
             ValueError: the decoder is not available for these tags or this task-net.
@@ -131,12 +131,12 @@ class TagSequenceSpace(OutputSpace):
 
     @property
     def parameters(self) -> list[Tensor]:
-        """The CRF's, if it decodes."""
+        """The parameters of the CRF, if it decodes."""
         decodes = self.loss.crf is not None and self.decoder != INDEPENDENT
         return [p for p in self.loss.crf.parameters() if p.requires_grad] if decodes else []
 
     def of(self, batch: dict[str, Tensor]) -> Any:
-        """The space with what it needs from this batch: a chain, the positions that count."""
+        """The space for this batch. If it decodes a chain, it knows which positions count."""
         given: Any = super().of(batch)
         return given if self.decoder == INDEPENDENT else given.counting(batch["labels"] != IGNORED)
 
@@ -192,7 +192,8 @@ class TagSequenceSpace(OutputSpace):
             )
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, T) of tag ids or -100 -> one-hot float32 (B, T, C), zero where a position does not count; mask (B, T)."""
+        """Turn tag ids (B, T), -100 where a position does not count, into one-hot float32 (B, T, C), zero there, and
+        the mask (B, T)."""
         mask = labels >= 0
         y = F.one_hot(labels.clamp_min(0), len(self.label_names)).float()
         return y * mask.unsqueeze(-1), mask
@@ -206,7 +207,7 @@ class TagSequenceSpace(OutputSpace):
         return self._chains.marginals(logits, **self._chain(logits, self.counted))
 
     def logits(self, y: Tensor) -> Tensor:
-        """log y, y clipped to at least 1e-6."""
+        """The logarithm of y, clipped to at least 1e-6."""
         return at_least_float32(y).clamp_min(1e-6).log()
 
     @torch.no_grad()
@@ -241,7 +242,7 @@ class TagSequenceSpace(OutputSpace):
         return mixed_logs(F.log_softmax(at_least_float32(logits), dim=-1), gold, share)
 
     def repeated(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Two sequences are equal if they agree at all positions that count."""
+        """As in the base class. Two sequences are equal if they agree at all positions that count."""
         return repeated_bits(self._counted(y, mask).flatten(2))
 
     def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -261,8 +262,8 @@ class TagSequenceSpace(OutputSpace):
         return self._chains.sequence_score(logits, y=y, **self._chain(logits, mask)).clamp_min(LOWEST)
 
     def agreement(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
-        """Of the only kind, called `f1`: soft accuracy, the mean of ŷ_t·y_t over the positions that count, or 1 if no
-        position counts: (B, S)."""
+        """Soft accuracy, the only kind of agreement, called `f1`: the mean of ŷ_t·y_t over the positions that count, or
+        1 if none counts. (B, S)."""
         hits = torch.einsum("bstc,btc->bs", y_hat, self._counted(y, mask).to(y_hat.dtype))
         size = self.num_counted(y, mask)
         return torch.where(size > 0, hits / size.clamp_min(1), torch.ones_like(hits))
@@ -281,13 +282,13 @@ class TagSequenceSpace(OutputSpace):
         return self.loss(logits, labels, **weight)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
-        """For `class_weight`: [`balanced_weights`] of the tags that count, (C,)."""
+        """Weights for `class_weight`, (C,): the [`balanced_weights`] of the tags that count."""
         size = len(self.label_names)
         counts: Any = sum(torch.bincount(part[part >= 0], minlength=size) for part in labels)
         return balanced_weights(counts)
 
     def positions(self, task_net: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor | None:
-        """The attention mask.
+        """The positions to decode, which are those of the attention mask.
 
         Raises:
             ValueError: tags are decoded together, but the task-net reads sub-words, not all of which have a tag. (A net

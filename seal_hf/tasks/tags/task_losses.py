@@ -26,7 +26,8 @@ LEAST = 1e-6  # the authors' lower bound of 1 - B_X(j) before the log
 
 @dataclass(eq=False)
 class TagTaskLoss(Options):
-    """Base class. The fields of a loss are its options, except these two, which come from the task-net.
+    """Base class of the task losses of tags. The fields of a loss are its options, except these two, which come from
+    the task-net.
 
     Attributes:
         tags: the C names of the tags, as in `config.id2label`.
@@ -68,7 +69,8 @@ class TagTaskLoss(Options):
         refuse(weights, type(self).__name__)
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """(B, T, C) and (B, T) -> (B,), summed over the counted positions, in the precision of the logits."""
+        """The loss of each row, (B,), summed over the counted positions, from logits (B, T, C) and labels (B, T). It
+        has the precision of the logits."""
         raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(TAG_TASK_LOSSES)}.")
 
 

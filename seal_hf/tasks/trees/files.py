@@ -30,7 +30,7 @@ from .report import TREES
 
 
 class TreeOutput(TagOutput):
-    """See the module."""
+    """Constituency trees; the module says what is read and written."""
 
     formats: ClassVar[tuple[str, ...]] = (".jsonl", ".txt", *TREE_FILES)
 

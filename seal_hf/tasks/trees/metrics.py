@@ -37,7 +37,7 @@ def brackets(spans: Sequence[Span], pos: Sequence[str]) -> list[Span]:
 
 
 def bracket_counts(predicted: Tags, gold: Tags, pos: Sequence[Sequence[str]]) -> np.ndarray:
-    """(N, 3) int64, for each tree: right, predicted and gold brackets. A tree is an exact match if all three are equal.
+    """Right, predicted and gold brackets of each tree: (N, 3) int64. A tree is an exact match if all three are equal.
 
     Args:
         predicted, gold: N sequences of tags, see [`tree_spans`].
@@ -84,9 +84,9 @@ def label_report(predicted: Tags, gold: Tags, pos: Sequence[Sequence[str]]) -> d
 
 
 def tree_compute_metrics(label_names: Sequence[str], pos: Sequence[Sequence[str]]) -> Callable[[Any], dict[str, float]]:
-    """`Trainer(compute_metrics=...)` for the rows with these parts of speech, in their order; see [`tree_metrics`]. The
-    function takes what that of [`tagging_compute_metrics`] takes. Of a row that was cut, it counts the words that are
-    left.
+    """The metrics of trees for a Trainer, `Trainer(compute_metrics=...)`, for the rows with these parts of speech, in
+    their order; see [`tree_metrics`]. The function takes what that of [`tagging_compute_metrics`] takes. Of a row that
+    was cut, it counts the words that are left.
 
     Raises:
         ValueError: by the function, for other rows than those of `pos`.

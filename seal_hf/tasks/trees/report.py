@@ -82,7 +82,8 @@ def _outline(words: Sequence[str], spans: Sequence[Span], others: Sequence[Span]
 
 
 def tree_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
-    """The sections of [`tree_facts`], with `split`, its name for readers, and `notes` on how files were split."""
+    """The sections for [`tree_facts`], to which `split`, its name for readers, and `notes` on how files were split were
+    added."""
     names = {"f1": "F1", "support": "in gold"}
     rows = [{names.get(name, name): value for name, value in row.items()} for row in facts["labels"]]
     caption = "Labelled brackets without punctuation and root, as evalb counts them. Click a column to sort."
