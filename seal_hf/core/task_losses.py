@@ -1,12 +1,14 @@
-"""A user's own task loss, given as a function instead of a class."""
+"""What the task losses of all outputs share, and a user's own loss, given as a function instead of a class."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from torch import Tensor
 from transformers.utils import ModelOutput
+
+Loss = TypeVar("Loss")
 
 
 class OwnTaskLoss:
@@ -73,6 +75,14 @@ class OwnBatchLoss(OwnTaskLoss):
                 "the batch. Pass a function that gives the loss of each row as `task_loss=`."
             )
         return loss
+
+
+def loss_named(args: Any, losses: Mapping[str, Loss], outputs: str) -> Loss:
+    """The entry of `losses` that `args.task_loss` names. Raises ValueError if there is none for these `outputs`, which
+    the message calls by that name."""
+    if args.task_loss not in losses:
+        raise ValueError(f"`task_loss` is {args.task_loss!r}; for {outputs} it must be one of {', '.join(losses)}.")
+    return losses[args.task_loss]
 
 
 def mean(losses: Tensor, weight: Tensor | None = None) -> Tensor:

@@ -181,7 +181,6 @@ METHODS: dict[str, Method] = {
     "nce_fall": dynamic("NCE, λ1 falling to 0 at the planned last step", "nce", energy_weight_schedule="fall"),
     "nce_cheap": dynamic("NCE, few samples, small global term, loss-net at every other step", "nce", **CHEAP),
     "nce_balanced": balanced("NCE, λ1 by gradient norms"),
-    "nce_balanced_shared": balanced("NCE, λ1 by gradient norms, on the task-net's features", loss_net_encoder="shared"),
     "nce_balanced_separate": balanced("NCE, λ1 by gradient norms, an encoder each", loss_net_encoder="separate"),
     "nce_balanced_cheap": balanced("NCE, λ1 by gradient norms, as cheap as nce_cheap", **CHEAP),
     "nce_balanced_local": balanced(

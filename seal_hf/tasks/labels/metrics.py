@@ -172,7 +172,8 @@ def figures_of_counts(by_example: np.ndarray, by_label: np.ndarray, *, empty_sco
 
 
 def label_report(decisions: np.ndarray, labels: np.ndarray, label_names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """`precision`, `recall`, `f1` in [0, 1] and `support`, the number in gold, of each label, in their order.
+    """The `precision`, `recall` and `f1` of each label, in [0, 1], and its `support`, the number of rows that have it
+    in gold.
 
     Args:
         decisions, labels: (N, L), 0 or 1; labels -1 or NaN are unknown and count in no metric.
@@ -502,8 +503,8 @@ NUM_BINS = 10
 
 
 class Reliability(NamedTuple):
-    """Entries (row, label) in bins of equal width: bin b of B holds the probabilities in [b / B, (b + 1) / B), the last
-    bin also 1.
+    """Entries (row, label), grouped by probability into B bins of equal width. Bin b holds the probabilities in [b / B,
+    (b + 1) / B); the last bin also holds 1.
 
     Attributes:
         entries: (B,) number of entries in each bin.

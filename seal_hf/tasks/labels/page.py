@@ -62,8 +62,8 @@ def label_figures(
         probabilities: (N, L) in [0, 1], float32 or float64: only blocks of rows are copied.
         gold: (N, L) of 0 and 1, or -1 for unknown; int8.
         labels: L names.
-        decoder: default: the stored one.
-        origin: of the decisions, in words.
+        decoder: the name of a decoder; default: the stored one.
+        origin: where the decisions come from, in words.
 
     Returns:
         The figures as JSON, and tables for the terminal; the last one is of labels, if there are at most 40.

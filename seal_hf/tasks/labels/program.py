@@ -407,7 +407,7 @@ def before(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> bo
 
 
 def evaluate(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> Ending:
-    """The figures of all splits, and how they are reported."""
+    """Judge all splits with the trained nets, and say how the figures are reported."""
     return label_ending(prepared.trainer, prepared.splits, data, card_facts(data, arguments))
 
 
@@ -529,7 +529,7 @@ def make_energy_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
 
 
 def evaluate_energy(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> Ending:
-    """The figures of all splits, and how they are reported."""
+    """Judge all splits with the trained nets, and say how the figures are reported."""
     return label_ending(prepared.trainer, prepared.splits, data)
 
 

@@ -508,8 +508,8 @@ def missed_labels(decided: np.ndarray, labels: np.ndarray, names: Sequence[str])
 
 
 def hint_of_missed_labels(missed: Mapping[str, int], num_labels: int, split: str, args: Any) -> str | None:
-    """The hint for [`missed_labels`] on the rows of a split; None if there are none. It names the flags that the run
-    has and that were not given."""
+    """The hint about the labels that [`missed_labels`] found in a split; None if it found none. It names the flags that
+    could help, of those that the run has and that were not given."""
     if not missed:
         return None
     flags, decoder = [], getattr(args, "decoder", None)

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...core.label_sets import LabelSets, dot
-from ...core.task_losses import mean, refuse
+from ...core.task_losses import loss_named, mean, refuse
 from ...utils.options import Options, option
 
 
@@ -40,11 +40,7 @@ class TaskLoss(Options):
         Raises:
             ValueError: `task_loss` is unknown for label sets.
         """
-        if args.task_loss not in TASK_LOSSES:
-            raise ValueError(
-                f"`task_loss` is {args.task_loss!r}; for label sets it must be one of {', '.join(TASK_LOSSES)}."
-            )
-        kind = TASK_LOSSES[args.task_loss]
+        kind = loss_named(args, TASK_LOSSES, "label sets")
         return kind(**kind.values_from(args))
 
     def __call__(

@@ -34,7 +34,6 @@ from .report import constant_class_mask, constant_mask, evaluate_class_masks, ev
 BY_RATE: dict[str, Range] = {"learning_rate": RATE}
 STATIC = {**BY_RATE, "energy_weight": SHARE}
 BESIDE = {**STATIC, "loss_net_learning_rate": LOSS_NET_RATE}
-FIELD = {"sample_coherence": "field"}
 FEW_SAMPLES = {"num_samples": 4}  # each is an image for the energy's convolutions
 OF_TWO_CLASSES = {"gbi_dvn", "static_regression"}  # an energy network alone predicts no others
 
@@ -98,14 +97,11 @@ METHODS: dict[str, Method] = {
         independent_share=0.5,
     ),
     "ranking": dynamic("ranking, independent pixels", "ranking", FEW_SAMPLES),
-    "ranking_field": dynamic("ranking, smooth samples", "ranking", FEW_SAMPLES, **FIELD),
+    "ranking_field": dynamic("ranking, smooth samples", "ranking", FEW_SAMPLES, sample_coherence="field"),
     "ranking_inputs": dynamic(
         "ranking, masks of noisy copies of the image", "ranking", FEW_SAMPLES, sample_coherence="inputs"
     ),
     "contrastive_divergence": dynamic("contrastive divergence", "contrastive_divergence", FEW_SAMPLES),
-    "contrastive_divergence_field": dynamic(
-        "contrastive divergence, smooth samples", "contrastive_divergence", FEW_SAMPLES, **FIELD
-    ),
 }
 
 

@@ -128,7 +128,7 @@ def metrics_of(data: SegmentationData) -> Callable:
 
 
 def evaluate(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> Ending:
-    """The figures of all splits, and how they are reported."""
+    """Judge all splits with the trained nets, and say how the figures are reported."""
     return mask_ending(prepared.trainer, prepared.splits, data, card_facts(data, arguments))
 
 
@@ -199,7 +199,7 @@ def make_energy_trainer(data: SegmentationData, arguments: Arguments) -> Prepare
 
 
 def evaluate_energy(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> Ending:
-    """The figures of all splits, and how they are reported."""
+    """Judge all splits with the trained nets, and say how the figures are reported."""
     return mask_ending(prepared.trainer, prepared.splits, data)
 
 

@@ -53,6 +53,7 @@ from ...core.space import (
     ratio,
     repeated_bits,
 )
+from ...core.task_losses import loss_named
 from ...utils.options import check_value
 from .task_losses import MASK_TASK_LOSSES, lovasz
 
@@ -130,10 +131,7 @@ class PixelSpace(OutputSpace):
     @staticmethod
     def options_from(args: Any) -> dict[str, Any]:
         """The options of the constructor from [`SealTrainingArguments`]. ValueError for another kind's task loss."""
-        if args.task_loss not in MASK_TASK_LOSSES:
-            raise ValueError(
-                f"`task_loss` is {args.task_loss!r}; for masks it must be one of {', '.join(MASK_TASK_LOSSES)}."
-            )
+        loss_named(args, MASK_TASK_LOSSES, "masks")
         names = ("pixel_loss", "sample_coherence", "coherence_size", "independent_share")
         options = {name: getattr(args, name) for name in names}
         if args.task_loss != "cross_entropy":

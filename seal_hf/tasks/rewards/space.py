@@ -367,7 +367,7 @@ class RewardMaskSpace(RewardedPixels, MaskSpace):
 
 
 def reward_space(args: Any, task_net: PreTrainedModel, reward: RewardFunction, plain: type[OutputSpace]) -> Any:
-    """The space with a reward of the outputs whose space without one is `plain`.
+    """The space with a reward that belongs to `plain`, the space of the same outputs without one.
 
     Raises:
         ValueError: there is none for these outputs.

@@ -86,8 +86,8 @@ LOSSES: dict[str, tuple[str, dict[str, Any]]] = {  # name -> in words, settings
 
 
 def methods(energy: str) -> dict[str, Method]:
-    """All methods: the losses with the program's own energy, whose default is `energy`, and `LOSS_ENERGY` for every
-    other one."""
+    """All methods by name: the baselines, each loss with the program's own energy `energy`, and each loss with every
+    other energy for tags."""
     found = dict(BASELINES)
     found |= {name: Method(SEAL, about, settings, BESIDE, FIRST) for name, (about, settings) in LOSSES.items()}
     for other in (other for other in energies_of("tag_sequence") if other != energy):

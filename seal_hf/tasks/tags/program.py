@@ -171,7 +171,7 @@ def prepared(
 
 
 def evaluate(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> Ending:
-    """The figures of all splits, and how they are reported."""
+    """Judge all splits with the trained nets, and say how the figures are reported."""
     facts = card_facts(data, arguments)
     return tag_ending(prepared.trainer, prepared.splits, data, facts, judged_tags(data.kind))
 
@@ -352,7 +352,7 @@ def make_tree_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
 
 
 def evaluate_trees(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> Ending:
-    """The figures of all splits, and how they are reported."""
+    """Judge all splits with the trained nets, and say how the figures are reported."""
     return tag_ending(prepared.trainer, prepared.splits, data, card_facts(data, arguments), TREES)
 
 

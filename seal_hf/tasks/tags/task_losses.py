@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...core.sequences import IGNORED, at_least_float32
 from ...core.tag_schemes import core_roles
-from ...core.task_losses import mean, refuse
+from ...core.task_losses import loss_named, mean, refuse
 from ...utils.options import Options, option
 from .chains import CRF
 
@@ -44,16 +44,12 @@ class TagTaskLoss(Options):
         Raises:
             ValueError: `task_loss` is unknown for tag sequences, or does not suit this task-net.
         """
-        if args.task_loss not in TAG_TASK_LOSSES:
-            raise ValueError(
-                f"`task_loss` is {args.task_loss!r}; for tag sequences it must be one of {', '.join(TAG_TASK_LOSSES)}."
-            )
+        kind = loss_named(args, TAG_TASK_LOSSES, "tag sequences")
         if crf is not None and args.task_loss != "crf":
             raise ValueError(
                 f"`task_loss` is {args.task_loss!r}, but the task-net has a CRF, which only 'crf' trains and decodes "
                 "with. Set task_loss='crf', or load the task-net with crf=False."
             )
-        kind = TAG_TASK_LOSSES[args.task_loss]
         return kind(tags, crf, **kind.values_from(args))
 
     def __call__(self, logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> Tensor:
