@@ -216,12 +216,10 @@ def mask_iou(probabilities: np.ndarray, labels: np.ndarray, threshold: float = 0
     return _iou(decided, gold)
 
 
-def tune_mask_threshold(
-    probabilities: np.ndarray, labels: np.ndarray, grid: np.ndarray = DEFAULT_GRID
-) -> tuple[float, float]:
-    """The threshold of `grid` with the best mean IoU, and that IoU; among ties, the threshold nearest 0.5. Tune on
-    validation, apply on test."""
-    return best_threshold(mask_ious(probabilities, labels, grid).mean(1), grid)
+def tune_mask_threshold(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """The threshold of `DEFAULT_GRID` with the best mean IoU, and that IoU; among ties, the threshold nearest 0.5. Tune
+    on validation, apply on test."""
+    return best_threshold(mask_ious(probabilities, labels).mean(1), DEFAULT_GRID)
 
 
 def mask_ious(probabilities: np.ndarray, labels: np.ndarray, grid: np.ndarray = DEFAULT_GRID) -> np.ndarray:

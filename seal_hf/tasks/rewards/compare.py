@@ -191,8 +191,9 @@ def _confident(
 def rule_labelled_rows(
     data: Any, arguments: Arguments, model: Any, encode: Callable[[Any], Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """All rows. Unlabelled ones get the outputs of the rules, see [`decided_by_rules`]. Positions on which no rule
-    votes are unknown, or, with `silent` = usual, what they mostly are in the labelled rows."""
+    """All training rows, in which unlabelled ones have the outputs of the rules as labels, see [`decided_by_rules`].
+    Positions on which no rule votes are unknown or, with `silent` = usual, what they mostly are in the labelled
+    rows."""
     check_value("silent", arguments.nets.silent, SILENT)
     reward, ignored = make_reward(arguments, data), MARKS[type(data)][1]
     rows, decide = _all_rows(data, arguments, encode, reward), by_rules(reward, data)

@@ -162,7 +162,7 @@ def _one_hot(sides: Mapping[str, Any], label_names: Sequence[str]) -> tuple[torc
 
 
 def reward_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
-    """The section of [`reward_facts`]."""
+    """The section that shows the findings of [`reward_facts`]."""
     counts = " and ".join(f"{found['rows']:,} of {found['of']:,} {part} rows" for part, found in facts.items())
     whole = [{"rows": part, **found["reward"]} for part, found in facts.items()]
     caption = "The whole reward, at most 1. If gold is far below 1, the reward asks for something else than gold."

@@ -351,7 +351,7 @@ class RewardMaskSpace(RewardedPixels, MaskSpace):
         options: as for [`MaskSpace`].
 
     Raises:
-        ValueError: more classes, or as [`MaskSpace`].
+        ValueError: there are more than 254 classes; or as [`MaskSpace`].
     """
 
     def __init__(self, reward: RewardFunction, num_classes: int, **options: Any):

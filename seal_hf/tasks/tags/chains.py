@@ -392,7 +392,7 @@ class TiedTags:
         return self._scored(log_probability, emissions, y, mask, weights)
 
     def sequence_score(self, emissions: Tensor, y: Tensor, mask: Tensor, **weights: Tensor) -> Tensor:
-        """s(y)."""
+        """The score s(y), as in the function [`sequence_score`]."""
         return self._scored(sequence_score, emissions, y, mask, weights)
 
     def _scored(

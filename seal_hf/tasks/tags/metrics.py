@@ -61,12 +61,13 @@ def tag_metrics(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = 
     return figures
 
 
-def span_counts(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = None) -> np.ndarray:
-    """Right, predicted and gold spans of each sequence: (N, 3) int64. Arguments are those of [`tag_metrics`].
+def span_counts(predicted: Tags, gold: Tags, kind: str) -> np.ndarray:
+    """Right, predicted and gold spans of each sequence: (N, 3) int64. Arguments as for [`tag_metrics`]; the scheme of
+    `srl` is that of the gold tags.
 
     F1 is 2 right / (predicted + gold) of the sums; a paired bootstrap resamples the rows.
     """
-    scheme = _checked(predicted, gold, kind, scheme)
+    scheme = _checked(predicted, gold, kind)
     if scheme == "plain":
         raise ValueError("plain tags have no spans; `kind` must be bio, bioes or srl")
     return _span_counts(predicted, gold, kind, scheme)
@@ -79,7 +80,7 @@ def token_counts(predicted: Tags, gold: Tags) -> np.ndarray:
     Raises:
         ValueError: the message names the first sequence of another length than the gold.
     """
-    _checked(predicted, gold, "plain", None)
+    _checked(predicted, gold, "plain")
     right = [sum(map(str.__eq__, ours, theirs)) for ours, theirs in zip(predicted, gold, strict=True)]
     return np.stack([np.array(right, dtype=np.int64), np.array([len(tags) for tags in gold], dtype=np.int64)], axis=1)
 
@@ -101,12 +102,12 @@ def repeated_core_roles(tags: Tags, scheme: str = "bio") -> dict[str, list[int]]
     return dict(sorted(found.items()))
 
 
-def tag_report(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = None) -> dict[str, dict[str, float]]:
+def tag_report(predicted: Tags, gold: Tags, kind: str) -> dict[str, dict[str, float]]:
     """`precision`, `recall`, `f1` in [0, 1] and `support`, the number in gold, of each span type, or of each plain tag.
 
-    Arguments and errors as for [`tag_metrics`]. Types are in alphabetical order and include those only predicted.
+    Arguments and errors as for [`span_counts`]. Types are in alphabetical order and include those only predicted.
     """
-    scheme = _checked(predicted, gold, kind, scheme)
+    scheme = _checked(predicted, gold, kind)
     right: Counter[str] = Counter()
     found: Counter[str] = Counter()
     there: Counter[str] = Counter()
@@ -177,7 +178,7 @@ def named_tags(eval_prediction: Any, names: np.ndarray) -> tuple[Tags, Tags]:
     return found, gold
 
 
-def _checked(predicted: Tags, gold: Tags, kind: str, scheme: str | None) -> str:
+def _checked(predicted: Tags, gold: Tags, kind: str, scheme: str | None = None) -> str:
     """The scheme of the spans; `plain` if there are none."""
     check_value("kind", kind, KINDS)
     if len(predicted) != len(gold):
