@@ -105,8 +105,8 @@ def actions(words: list[str]) -> list[argparse.Action]:
     if name == "rules":
         arguments = [import_module("seal_hf.data").DataArguments, module.SeedArguments]
     elif name.startswith("train"):
-        module = import_module(modules_of_flags(name)[0])
-        arguments = module.ARGUMENTS
+        tuple_of_flags = modules_of_flags(name)[0].split(":")
+        arguments = getattr(import_module(tuple_of_flags[0]), (*tuple_of_flags[1:], "ARGUMENTS")[0])
     else:
         return parser_of(module, words[0])._actions
     return recipe_parser(list(arguments))._actions

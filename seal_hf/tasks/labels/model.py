@@ -212,7 +212,7 @@ class SealForMultiLabel(SealModel):
                 one, as decoders do; or the `mean` of all. Default: what the folder of a sentence encoder declares
                 (`1_Pooling/config.json`), or else transformers' own classifier. A saved task-net stays as it is.
             long_texts: `cut` (default): the tokenizer cuts texts; `windows`: whole texts are read in windows, see
-                `nets/text_windows.py`, and what is read of a window is its mean by default.
+                `nets/text_pooling.py`, and what is read of a window is its mean by default.
             window_size: tokens per window; default and maximum: the encoder's limit.
             hidden_size: width of the MLPs, for feature data, default 400; of the convolutional net, default 128.
             num_layers: layers of the MLPs; default 2.
