@@ -326,8 +326,8 @@ def _net_of(trainer: Any) -> Any:
 
 
 def figures_of(trainer: Any, baseline: LinearBaseline, gold: Mapping[str, np.ndarray | None]) -> dict[str, float]:
-    """The figures of the baseline's decisions, `{split}_{figure}_linear_{on}`: the one by which decoders are chosen, and
-    macro F1. The decisions are fitted on validation rows, as those of the task-net are.
+    """The figures of the baseline's decisions, `{split}_{figure}_linear_{on}`: the one by which decoders are chosen,
+    and macro F1. The decisions are fitted on validation rows, as those of the task-net are.
 
     Args:
         gold: split -> labels (N, L), or None.

@@ -226,7 +226,7 @@ class SealForMultiLabel(SealModel):
         """
         data = loaded(data, load_multilabel)
         names = list(data.label_names)
-        labels = label_maps(names)
+        labels: dict[str, Any] = label_maps(names)
         loss_net: dict[str, Any] = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
         if model_name_or_path is not None:
             own = {"hidden_size": hidden_size, "num_layers": num_layers, "label_bias": label_bias}
@@ -519,7 +519,7 @@ def fresh_cnn(labels: dict[str, Any], hidden_size: int | None, dropout: float | 
     return CNNForImageClassification(CNNConfig(problem_type=MultiLabelSpace.problem_type, **sizes, **labels))
 
 
-def _sizes(kind: str, **given: Any) -> Any:
+def _sizes(kind: str, **given: Any) -> dict[str, Any]:
     """The sizes of a net from scratch for a kind of data: those given, else those of `FROM_SCRATCH`."""
     return FROM_SCRATCH[kind] | {name: value for name, value in given.items() if value is not None}
 
