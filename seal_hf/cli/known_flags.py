@@ -72,14 +72,17 @@ class Source:
     """The parsed file of a module.
 
     Attributes:
-        names: definitions at its top level: a class, an assigned value, or (module, name) of an import.
+        names: definitions at its top level, and those under an `if` there: a class, an assigned value, or (module,
+            name) of an import.
     """
 
     def __init__(self, module: str):
         self.tree = ast.parse(file_of(module).read_text(encoding="utf-8"))
         self.names: dict[str, ast.AST | tuple[str, str]] = {}
         package = module if file_of(module).name == "__init__.py" else module.rpartition(".")[0]
-        for statement in self.tree.body:
+        # a package that imports its modules late states its names for type checkers
+        late = [each for statement in self.tree.body if isinstance(statement, ast.If) for each in statement.body]
+        for statement in [*late, *self.tree.body]:
             if isinstance(statement, ast.ClassDef):
                 self.names[statement.name] = statement
             elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
