@@ -14,7 +14,7 @@ from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from ..data import DataError
 from ..data.image_files import as_rgb, pixels, resized
-from ..data.tensors.collators import TensorRows, longest_first, padding_id
+from ..data.tensors.collators import TEXT_PADDING, TensorRows, encoded_texts, longest_first, padding_id
 from ..data.tensors.images import pixel_scaling
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.words import WordRows, encode_words, positions, tokenize_words
@@ -53,8 +53,8 @@ def text_rows(texts: Sequence[Text], tokenizer: PreTrainedTokenizerBase, config:
     limits += [] if reads_whole(config) else [tokenizer.model_max_length, positions(config)]
     limit = min(filter(None, limits), default=None)
     parts = [list(texts)] if isinstance(texts[0], str) else [list(part) for part in zip(*texts, strict=True)]
-    encoded = tokenizer(*parts, truncation=limit is not None, max_length=limit, verbose=False)
-    padding = {"input_ids": _padding_of(tokenizer, config), "attention_mask": 0, "token_type_ids": 0}
+    encoded = encoded_texts(parts, tokenizer, limit)
+    padding = TEXT_PADDING | {"input_ids": _padding_of(tokenizer, config)}
     return TensorRows(Dataset.from_dict(dict(encoded)), {name: padding[name] for name in encoded})
 
 

@@ -15,9 +15,11 @@ import torch
 from datasets import Dataset
 from torch import Tensor
 from torch.utils.data import DataLoader
-from transformers import EvalPrediction, PreTrainedTokenizerBase
+from transformers import BatchEncoding, EvalPrediction, PreTrainedTokenizerBase
 
 from ..common import PAIR
+
+TEXT_PADDING = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0}  # `input_ids`: of the net or tokenizer
 
 
 class TensorRows(torch.utils.data.Dataset):
@@ -182,6 +184,14 @@ def padding_id(tokenizer: PreTrainedTokenizerBase) -> int:
     return next((value for value in known if value is not None), 0)
 
 
+def encoded_texts(
+    texts: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase, max_length: int | None
+) -> BatchEncoding:
+    """Token ids of N texts, or of N pairs in two lists, to train and to predict. Longer ones are cut at `max_length`
+    tokens, with special ones; None: never cut."""
+    return tokenizer(*texts, truncation=max_length is not None, max_length=max_length, verbose=False)
+
+
 def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None) -> TensorRows:
     """Column `text` -> padded token ids per batch; `labels`, `sample_weight` and `soft_labels` are kept. With
     a column `text_pair`, the tokenizer reads both texts of a row as a pair.
@@ -206,8 +216,7 @@ def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: i
         raise ValueError(f"`max_length` is {max_length}; with special tokens a row has at least {least}.")
 
     def encode(rows: dict[str, list]) -> dict[str, list]:
-        texts = (rows[name] for name in columns)
-        found = tokenizer(*texts, truncation=max_length is not None, max_length=max_length, verbose=False)
+        found = encoded_texts([rows[name] for name in columns], tokenizer, max_length)
         # with a slow tokenizer, a text of exactly that length counts too
         cut = [len(row.overflowing) > 0 for row in found.encodings or ()]
         return {**found, "cut": cut or [len(ids) == max_length for ids in found["input_ids"]]}
@@ -215,7 +224,7 @@ def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: i
     dropped = [name for name in dataset.column_names if name not in ("labels", "sample_weight", "soft_labels")]
     encoded = dataset.map(encode, batched=True, remove_columns=dropped)
     num_cut, encoded = sum(encoded["cut"][:]), encoded.remove_columns("cut")
-    padding = {"input_ids": padding_id(tokenizer), "attention_mask": 0, "token_type_ids": 0}
+    padding = TEXT_PADDING | {"input_ids": padding_id(tokenizer)}
     rows = TensorRows(encoded, {name: value for name, value in padding.items() if name in encoded.column_names})
     rows.inputs, rows.num_cut = {"max_length": max_length, **({"pairs": True} if len(columns) == 2 else {})}, num_cut
     return rows
