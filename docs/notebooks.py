@@ -14,9 +14,10 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 FOLDER = DOCS.parent / "examples" / "notebooks"
-INSTALL = '%pip install -q "seal_hf[plot,vision] @ git+https://github.com/OWNER/seal_hf"'
+REPOSITORY = re.search(r'^Repository = "(.+)"$', (DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"), re.M)[1]  # type: ignore[index]
+INSTALL = f'%pip install -q "seal_hf[plot,vision] @ git+{REPOSITORY}"'
 ABOUT = (
-    "Run this cell first. `OWNER` is the account of the repository. A CPU is enough; a GPU is used if there is one. "
+    "Run this cell first. A CPU is enough; a GPU is used if there is one. "
     "Where a cell sets `ENCODER`, it takes a Hub id or a folder with another model."
 )
 LEFT_OUT = re.compile(r"^\[As a notebook\].*\n+|<!-- output -->\n+```text\n.*?^```\n*|<!-- .*? -->\n*", re.M | re.S)

@@ -92,7 +92,7 @@ def _linear(kind: str, names: list[str]) -> Row:
 def _default(kind: str, names: list[str]) -> Row:
     way = plain_way(names[0]) if names else "ce"
     before, ours = (_of_sets(names, each, runs.CALIBRATED) for each in (way, way.replace("ce", "default")))
-    return Row("then a loss-net, by default", _said(kind, names), before, ours, "defaults")
+    return Row("the loss-net of the defaults", _said(kind, names), before, ours, "defaults")
 
 
 def _said(kind: str, names: list[str]) -> str:
@@ -141,11 +141,11 @@ def questions(base: str = "") -> str:
     bibtex, seq_fun = (beside_gain(name, "nce_balanced") for name in ("bibtex", "seq_fun"))
     answers = {
         "Why not just `Trainer`?": f"""
-            It ends with probabilities, and a cut at 0.5 is seldom right. Decisions that a run fits on validation rows
-            raise F1 from {before} to {ours} on three sets of texts ([defaults]({base}defaults.md)); also for
-            [any other model](docs/how-to/decide.md).""",
+            It ends with probabilities, and a cut at 0.5 is seldom right. A run fits decisions on validation rows: F1
+            rises from {before} to {ours} on three sets of texts ([defaults]({base}defaults.md)).
+            [`seal-hf decide`](docs/how-to/decide.md) does this for any other model.""",
         "Why not a linear model?": f"""
-            Each run fits one on the frozen encoder and shows it beside. On 1,000 texts fine-tuning is ahead of it by
+            Each run fits one on the frozen encoder and shows its figures too. On 1,000 texts fine-tuning is ahead by
             {linear.gain()} ([data sets]({base}defaults.md#beside-a-logistic-regression)).""",
         "When does the energy help?": f"""
             On some label sets of features ({bibtex} on bibtex, {seq_fun} on seq_fun), and where rules know more than a
