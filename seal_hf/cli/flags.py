@@ -67,7 +67,11 @@ class Flags(ArgumentParser):
         raise UsageError(f"{message}. All flags: {self.prog} --help.")
 
     def parsed(self, argv: Sequence[str] | None) -> Namespace:
-        """Raises UsageError for an unknown flag (names the nearest one), a missing flag, or a wrong value."""
+        """The options that a command line gives.
+
+        Raises:
+            UsageError: a flag is unknown (the message names the nearest one) or missing, or a value is wrong.
+        """
         words = sys.argv[1:] if argv is None else argv
         if (asked := help_asked_for(words, self.groups)) is not None:
             self.asked = asked
@@ -131,7 +135,7 @@ def add_common(flags: Flags) -> None:
 
 
 def add_reading(flags: Flags) -> None:
-    """How a model is loaded, reads its inputs and decides."""
+    """Add the flags that say how a model is loaded, how it reads inputs, and how it decides."""
     add_origin(flags)
     flags.flag(
         "decoder",
@@ -192,7 +196,7 @@ def add_reading(flags: Flags) -> None:
 
 
 def add_origin(flags: Flags) -> None:
-    """Which version of a model is loaded, and whether its code runs."""
+    """Add the flags that say which version of a model is loaded and whether its code runs."""
     flags.flag("revision", group=LOADING, help="This branch, tag or commit of a Hub id is loaded.")
     flags.flag(
         "trust_remote_code", type=bool, group=LOADING, help="The model's own code runs; on the Hub it needs --revision."
@@ -200,7 +204,7 @@ def add_origin(flags: Flags) -> None:
 
 
 def add_predict(flags: Flags) -> None:
-    """Flags of `predict`."""
+    """Add the flags of `predict`."""
     flags.flag(
         "energy", type=bool, help="The energy of each decided structure is added; the loss-net is loaded for it."
     )
@@ -219,7 +223,7 @@ def add_predict(flags: Flags) -> None:
 
 
 def add_evaluate(flags: Flags) -> None:
-    """Flags of `evaluate`."""
+    """Add the flags of `evaluate`."""
     flags.flag("refit", type=bool, help="The decisions are fitted anew on these rows; the saved model stays unchanged.")
     flags.flag(
         "label_column",

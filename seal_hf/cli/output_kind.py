@@ -232,7 +232,7 @@ class Parts:
                 self._place(number).with_suffix(COUNTED).write_text(str(writer.formulas))
 
     def join(self, count: int) -> list[str]:
-        """Write the output from `count` parts; the notes of its writer."""
+        """Write the output from `count` parts, and return the notes of its writer."""
         with self.make_writer(self.output) as writer:
             for number in range(count):
                 place = self._place(number)
@@ -249,15 +249,16 @@ class Parts:
 def parts_of(
     output: Path, make_writer: MakeWriter, record: dict[str, Any], processes: Processes, tell: Callable[[str], None]
 ) -> Iterator[Parts]:
-    """The parts of an output, which go when the block ends. They stay after an interrupt or a fault of the machine:
-    the same command then goes on with them.
+    """Hold the parts of an output while the block runs, and remove them when it ends.
+
+    The parts stay after an interrupt or a fault of the machine, and the same command then continues from them.
 
     Args:
-        record: of the command. Parts of another one are removed.
+        record: says what the command writes. Parts with a different record are removed.
         tell: shows the user a line.
 
     Raises:
-        ValueError: another process writes this output, or another folder has the name of that of the parts.
+        ValueError: another process is writing this output, or the folder for the parts holds something else.
     """
     parts = Parts(output, make_writer)
     if processes.rank:
@@ -290,7 +291,7 @@ def parts_folder(output: Path) -> Path:
 
 
 def record_of(options: Namespace, rows_per_chunk: int) -> dict[str, Any]:
-    """What an output follows from: the options, and the states of the files that they name."""
+    """Everything that decides an output: the options, and the states of the files that they name."""
     record = {name: value for name, value in vars(options).items() if name not in ("output", "overwrite")}
     record |= {library: version(library) for library in ("seal_hf", "torch", "transformers", "numpy")}
     own = parts_folder(Path(options.output)).absolute()

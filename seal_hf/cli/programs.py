@@ -117,7 +117,10 @@ class Processes:
             torch.distributed.barrier()
 
     def first_alone(self, function: Callable[[], T]) -> T:
-        """What a function returns, which the first process calls before the others do: it alone tells of a mistake."""
+        """Call a function in the first process, then in the others, and return its result.
+
+        So only the first process reports a mistake.
+        """
         if self.rank:
             self.wait()
         found = function()

@@ -163,8 +163,10 @@ def packaged_recipe(name: str) -> Path:
 def saving_as_evaluated(
     recipe: Path | Mapping[str, Any], flags: frozenset[str], given: Namespace
 ) -> Path | Mapping[str, Any]:
-    """A default recipe under another `--eval_strategy`: it saves whenever it evaluates, as keeping the best checkpoint
-    needs. Without evaluations, none is the best.
+    """Fit a default recipe to another `--eval_strategy`.
+
+    It then saves whenever it evaluates, since it can keep the best checkpoint only if each evaluation has one.
+    Without evaluations it does not look for a best checkpoint.
 
     Args:
         flags: the names on the command line.

@@ -56,7 +56,11 @@ class LogUniform(Interval):
         return self.low * (self.high / self.low) ** share
 
     def including(self, name: str, value: Any) -> Interval:
-        """As of the base. Raises ValueError for a `value` <= 0, which has no logarithm."""
+        """Widen as in the base class.
+
+        Raises:
+            ValueError: `value` is not above 0, so it has no logarithm.
+        """
         if value <= 0:
             raise ValueError(f"`{name}` is {value}, but the search draws its logarithm: give a number above 0.")
         return super().including(name, value)

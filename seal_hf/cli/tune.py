@@ -118,7 +118,10 @@ class Tuning:
         return self.parse().changed(found["settings"])
 
     def last_run(self, data: Any) -> AbstractContextManager[bool]:
-        """Inside, the best settings are trained. False in all workers but one, who wait until it is done."""
+        """A block in which one worker trains the best settings.
+
+        It yields True to that worker. The others wait until the run is done, and get False.
+        """
         if self.workers is None:
             return contextlib.nullcontext(True)
         return self.workers.alone("the best", [self.trials, self._sought(data)])

@@ -57,7 +57,11 @@ class Workers:
         self._seen: dict[int, tuple[Any, float]] = {}  # trial -> its count, and when this worker saw it change
 
     def study(self, name: str, about: Any, given: Sequence[Mapping[str, Any]] = (), larger: bool = True) -> Any:
-        """The study of that name about the same thing; the worker that makes it asks for the `given` trials."""
+        """Open the study of this name, or make it.
+
+        Studies of one name that are about different things are kept apart. The worker that makes a study queues the
+        `given` trials first.
+        """
         import optuna
 
         digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:12]
@@ -71,7 +75,10 @@ class Workers:
         return study
 
     def running(self, study: Any) -> int:
-        """How many trials of a study other workers run. Those of dead ones end, and are asked for again."""
+        """Count the trials of a study that other workers are running.
+
+        A trial whose worker has died is ended here, and its values are queued again.
+        """
         count, now = 0, time.monotonic()
         for trial in study.trials:
             if trial.state.name != "RUNNING":
@@ -87,7 +94,7 @@ class Workers:
 
     @contextmanager
     def at(self, study: Any, trial: Any) -> Iterator[None]:
-        """Inside, this worker runs a trial and shows that it lives. If it fails, others may have the trial at once."""
+        """Show that this worker lives while the block runs a trial. If the trial fails, others may take it at once."""
         done = threading.Event()
 
         def beat() -> None:
@@ -123,8 +130,9 @@ class Workers:
 
     @contextmanager
     def alone(self, name: str, about: Any, done: Callable[[], bool] | None = None, wait: bool = True) -> Iterator[bool]:
-        """Inside, this worker alone does what `name` and `about` describe; False if that is done, or another worker is
-        at it.
+        """A block in which this worker alone does what `name` and `about` describe.
+
+        It yields False if that is done already, or another worker is doing it.
 
         Args:
             done: whether it is done; default: a worker's block has ended without an error.

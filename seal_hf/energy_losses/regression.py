@@ -74,7 +74,7 @@ class DeepValue(Regression):
 
         L_E = Σ_{y in row} BCE( σ(-E(x, y)), s(y, y*) ),     row = [ŷ, y*, adversarial points ..]
 
-    For an energy network without a task-net, whose row comes from inference: see `energy_methods.py`.
+    For an energy network without a task-net, whose row comes from inference: see `training/energy_trainer.py`.
     """
 
     name = "dvn"

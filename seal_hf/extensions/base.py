@@ -150,7 +150,11 @@ class Extension:
         """Read the values metered since the last log."""
 
     def closing_facts(self, logged: Sequence[Mapping[str, float]]) -> dict[str, float]:
-        """Values for the log at the end of a run, from all that it logged, also before a resume."""
+        """Values to log at the end of a run.
+
+        Args:
+            logged: all that the run has logged, also before a resume.
+        """
         return {}
 
     @classmethod

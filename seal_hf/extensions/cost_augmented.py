@@ -81,10 +81,12 @@ class CostAugmentedNetwork(nn.Module):
 
 
 class CostAugmentedInference(Extension):
-    """A fresh F for a run's task-net, trained at the task-net's rate, and its part in a training step.
+    """The cost-augmented network F of a run.
+
+    It makes a new F for the task-net, trains it at the task-net's rate, and adds its part to a training step.
 
     Raises:
-        ValueError: a `shared` F for masks.
+        ValueError: F is `shared`, but the outputs are masks.
     """
 
     def __init__(self, run: Run):

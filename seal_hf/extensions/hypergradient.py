@@ -61,9 +61,11 @@ def solve_neumann(product: Product, b: Tensor, terms: int, scale: float, damping
 
 
 def solve_minimal_residual(product: Product, b: Tensor, terms: int, damping: float = 0.0) -> tuple[Tensor, dict]:
-    """The same series with a separate c for each term, the one with the smallest residual (minimal residual iteration,
-    Saad 2003, §5.3.2): u ← u + r / c and r ← r - A r / c, 1/c = rᵀAr / ‖Ar‖², from u = 0, r = b. Each term takes one
-    product. The residual never grows. If A is not positive along r, the iteration stops there.
+    """Sum the same series with a separate c for each term: minimal residual iteration (Saad 2003, §5.3.2).
+
+    From u = 0 and r = b, a term is u ← u + r / c and r ← r - A r / c, where 1/c = rᵀAr / ‖Ar‖² makes the residual
+    smallest. Each term takes one product. The residual never grows. If A is not positive along r, the iteration stops
+    there.
 
     Returns:
         u; `residual`: ‖b - A u‖ / ‖b‖; `curvature`: rᵀAr / rᵀr of the last r, negative if it stopped.
@@ -135,7 +137,7 @@ def detached(parameters: Parameters) -> Parameters:
 
 
 def flatten(tensors: Sequence[Tensor]) -> Tensor:
-    """One vector, float32."""
+    """Join tensors to one float32 vector."""
     return torch.cat([t.detach().reshape(-1).float() for t in tensors])
 
 
@@ -509,7 +511,7 @@ class TaskFunction:
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
-        """Inside, a forward of the model stores the head's input and the logits for the next call of `on`."""
+        """Let a forward of the model in the block store the head's input and the logits for the next call of `on`."""
         if self.head is None:
             yield
             return
@@ -579,7 +581,7 @@ class _OwnForward(nn.Module):
 
 
 def _detach(values: Any) -> Any:
-    """The same tuple or dict with detached tensors, floating-point ones in float32."""
+    """A copy of the tuple or dict with detached tensors, in which floating-point ones are float32."""
     if isinstance(values, dict):
         return {name: _detach(value) for name, value in values.items()}
     if isinstance(values, (tuple, list)):

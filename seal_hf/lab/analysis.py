@@ -224,7 +224,7 @@ def _second(value: Tensor, y: Tensor) -> Tensor:
 
 @dataclass
 class AnalysisArguments:
-    """What to look at."""
+    """Options of an analysis."""
 
     output_dir: str = field(default="analysis", metadata={"help": "Folder for the results."})
     figure: bool = field(default=True, metadata={"help": "Also draw a figure (needs matplotlib)."})

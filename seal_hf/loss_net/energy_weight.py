@@ -114,7 +114,7 @@ def ruled_share(log_history: Iterable[Mapping[str, float]], prefix: str = EVAL) 
 
 
 def ruled_shares(log_history: Iterable[Mapping[str, float]], prefix: str = EVAL) -> Iterator[tuple[Any, float]]:
-    """Each evaluation of a run, and [`ruled_share`] of the steps after it."""
+    """Yield each evaluation of a run with the [`ruled_share`] that holds for the steps after it."""
     share, lowest, epoch = 0.0, float("inf"), 0.0
     for entry in _evaluations(log_history, prefix):
         alignment, loss = entry[f"{prefix}{ALIGNMENT}"], entry[f"{prefix}loss"]

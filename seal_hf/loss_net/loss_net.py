@@ -92,7 +92,11 @@ class LossNetConfig(PretrainedConfig):
 
     @classmethod
     def from_pretrained(cls, folder: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        """As transformers'. Raises ValueError for values of a wrong type, and as [`check_origin`]."""
+        """Load a configuration as transformers does.
+
+        Raises:
+            ValueError: a value has a wrong type, or [`check_origin`] refuses the folder.
+        """
         check_origin(folder, kwargs)
         with loading(folder, "a loss-net"):
             return super().from_pretrained(folder, **kwargs)
@@ -136,7 +140,11 @@ class LossNet(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, folder: Any, *args: Any, **kwargs: Any) -> LossNet:  # type: ignore[override]
-        """As transformers'. Raises ValueError for weights other than safetensors, and for those of another loss-net."""
+        """Load a loss-net as transformers does.
+
+        Raises:
+            ValueError: the weights are not safetensors, or are those of another loss-net.
+        """
         stored = check_origin(folder, kwargs)
         check_size(folder, stored, lambda: cls(cls.config_class.from_pretrained(folder)))
         kwargs["use_safetensors"] = True
@@ -273,8 +281,10 @@ class LossNet(PreTrainedModel):
         return self.energies(features, y, mask)
 
     def energies(self, features: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
-        """As `forward`, from T_E(x), the result of `encode`: (B, S). It has derivatives in y also in evaluation mode,
-        for a static loss-net and for gradient-based inference."""
+        """The energies (B, S) that `forward` gives, from T_E(x), the result of `encode`.
+
+        They have derivatives in y in evaluation mode too, for a static loss-net and for gradient-based inference.
+        """
         evaluated = not self.energy.training and torch.is_grad_enabled()
         with self._exact(features.device, evaluated):
             found = self.energy(at_least_float32(features), _exact_sets(y), mask)
@@ -284,8 +294,11 @@ class LossNet(PreTrainedModel):
     def energies_at(
         self, features: Tensor, mask: Tensor | None = None
     ) -> Iterator[Callable[[Tensor | LabelSets], Tensor]]:
-        """Inside, E(x, ·) of one batch, for the many structures of an inference: y (B, S, ...) -> the values of
-        `energies`, (B, S), with derivatives in y alone. Parts that depend only on x are computed once."""
+        """Yield E(x, ·) of one batch, for the many structures of an inference.
+
+        It maps y (B, S, ...) to the values of `energies`, (B, S), with derivatives only in y. Parts that depend only on
+        x are computed once.
+        """
         with self._exact(features.device, not self.energy.training):
             energies = self.energy.at(at_least_float32(features), mask)
             yield lambda y: energies(_exact_sets(y))
@@ -305,8 +318,8 @@ def _exact_sets(y: Tensor | LabelSets) -> Tensor | LabelSets:
 def aligned(net: Net) -> Net:
     """Copy the weights of a loaded net to aligned memory.
 
-    Weights mapped from a file have the file's alignment, on which the last bit of a matrix product depends. Copied,
-    they give the same bits as before they were saved.
+    Weights mapped from a file have the alignment of the file, and the last bit of a matrix product depends on that.
+    Copied weights give the same bits as before they were saved.
     """
     for tensor in (*net.parameters(), *net.buffers()):
         if tensor.is_floating_point():  # quantised weights become floats when they are multiplied

@@ -172,11 +172,13 @@ def vector(
     config: PretrainedConfig,
     pooled: Tensor | None = None,
 ) -> Tensor:
-    """One vector per input, (B, H): of tokens (B, T, H) by one of `POOLINGS`, of others as [`pool`].
+    """Pool hidden states to one vector per input, (B, H).
+
+    Tokens (B, T, H) are pooled by one of `POOLINGS`, and hidden states of any other shape as in [`pool`].
 
     Args:
-        inputs: of the net whose `config` this is. Its padding token tells where the last token is, as it tells
-            transformers' heads; without one, `attention_mask` does.
+        inputs: the inputs of the net that has this `config`. The last token is found by the padding token of the
+            config, as transformers' heads find it, or by `attention_mask` if the config has none.
     """
     mask, ids = inputs.get("attention_mask"), inputs.get("input_ids")
     if hidden.dim() != 3 or pooling == MEAN:

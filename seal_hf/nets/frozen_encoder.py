@@ -91,7 +91,7 @@ def cached_features(
 def with_cached_features(
     encoder: PreTrainedModel, rows: TensorRows, folder: str | Path, pooling: str = MEAN
 ) -> TensorRows:
-    """The same rows with the further column `loss_net_features`, one vector per row; `rows` does not change."""
+    """A copy of the rows with one more column, `loss_net_features`, which has a vector for each row."""
     kind = "pooled" if pooling == MEAN else pooling
     features = cached_features(encoder, rows, folder, kind=kind, read=partial(_pooled, pooling, encoder))
     extended = copy(rows)
@@ -225,13 +225,13 @@ class FrozenEncoder:
             return self.task_net(**self.stand_ins(outputs), **kwargs)
 
     def stand_ins(self, outputs: Tensor) -> dict[str, Tensor]:
-        """Inputs of a single token, which nothing reads; the task-net's forward requires them."""
+        """Inputs of a single token. Nothing reads them, but the task-net's forward requires some."""
         ids = torch.zeros(len(outputs), 1, dtype=torch.long, device=outputs.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
     @contextmanager
     def giving(self, outputs: Tensor) -> Iterator[None]:
-        """Inside, the encoder returns these outputs for any input."""
+        """Make the encoder return these outputs for any input while the block runs."""
         parts = outputs.to(self.base.dtype).unbind(1)
         by_pooling = dict(zip(self.poolings, parts, strict=False))
         pooled, shared, read = parts[len(by_pooling) :], by_pooling[self.pooling], by_pooling[self.read]

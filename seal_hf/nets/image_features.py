@@ -22,9 +22,10 @@ def reads_images(net: nn.Module) -> bool:
 def with_features(net: Any, inputs: dict[str, Tensor], run: Callable[..., Any] | None = None) -> Any:
     """The outputs of a task-net with `hidden_states`. A shared network reads the last of them.
 
-    Hidden states of image nets differ: feature maps, or tokens before the last normalisation. So of a net that reads
-    images the only one is the input of its head (B, F): of a ViT the first token, of DINOv2 that and the mean of the
-    others, of a ConvNeXt or a ResNet the mean over the image.
+    The hidden states of image nets differ: some are feature maps, others are tokens before the last normalisation. For
+    a net that reads images, `hidden_states` therefore has one entry, the input of its head (B, F). That is the first
+    token of a ViT, the first token and the mean of the others of a DINOv2, and the mean over the image of a ConvNeXt
+    or a ResNet.
 
     Args:
         net: the raw task-net.
@@ -89,7 +90,7 @@ def _watched(net: Any) -> Iterator[list[Tensor]]:
 
 
 def blank_images(net: PreTrainedModel) -> dict[str, Tensor]:
-    """One black image of the size that an image net states, as its inputs."""
+    """The inputs of an image net for one black image, of the size that its configuration states."""
     config: Any = net.config
     vision = getattr(config, "vision_config", config)
     size = getattr(vision, "image_size", None) or ANY_SIZE
@@ -100,10 +101,10 @@ def blank_images(net: PreTrainedModel) -> dict[str, Tensor]:
 
 @contextmanager
 def reading(net: PreTrainedModel, batch: dict[str, Tensor]) -> Iterator[None]:
-    """Inside, images that the net does not read are an error that says so; for other nets, errors stay as they are.
+    """Explain errors about images while the block runs. Errors of nets that read no images stay as they are.
 
     Raises:
-        ValueError: as above.
+        ValueError: the net cannot read images of this form.
     """
     try:
         yield

@@ -334,14 +334,15 @@ class WindowedForSequenceClassification(PooledForSequenceClassification):
 
 
 def read_by(encoder: PreTrainedModel, reading: Mapping[str, Any], **options: Any) -> PooledForSequenceClassification:
-    """A classifier of texts with a fresh head on this encoder.
+    """Make a classifier of texts: this encoder with a new head.
 
     Args:
-        reading: `pooling`, and of windows also `window_size` and others, as in [`WindowedConfig`].
+        reading: how texts are read. It holds `pooling` and, for windows, `window_size` and others that
+            [`WindowedConfig`] lists.
         options: further values of the configuration, such as `num_labels`.
 
     Raises:
-        ValueError: as the configurations.
+        ValueError: a value is one that the configuration refuses.
     """
     windows = reading.get("window_size") is not None
     kind: Any = WindowedForSequenceClassification if windows else PooledForSequenceClassification

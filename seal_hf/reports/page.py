@@ -187,7 +187,7 @@ def cell(value: Any) -> str | Markup:
 
 
 def said(sentence: str) -> Markup:
-    """A sentence in which names in backticks, and flags with their values, are code."""
+    """HTML of a sentence, with names in backticks and flags with their values set as code."""
     code = r"`([^`]+)`|(?<![\w-])(--\w+(?: (?:true|false|ce|[\d.e-]*\d))?)"
     return Markup(re.sub(code, r"<code>\1\2</code>", str(escape(sentence))))
 

@@ -101,11 +101,11 @@ def lines(
     logarithmic: bool = False,
     diagonal: bool = False,
 ) -> Markup:
-    """Lines.
+    """Draw one line for each series.
 
     Args:
-        series: name -> (x, y). Lines of few points show the points.
-        marked: what is marked by a vertical line -> its x. The first line is dashed, others are dotted.
+        series: name -> (x, y). A line with few points also shows the points.
+        marked: label of a vertical line -> its x. The first of these lines is dashed, the others are dotted.
         logarithmic: True for a logarithmic y.
         diagonal: True for a dotted line from (0, 0) to (1, 1), which are then the limits of the axes.
     """
@@ -136,13 +136,13 @@ def points(
     counts: bool = False,
     names: Mapping[int, str] | None = None,
 ) -> Markup:
-    """A point per pair; more than 2,000 are drawn as one picture, so that the page stays small.
+    """Draw a point for each pair. More than 2,000 points become one picture, so that the page stays small.
 
     Args:
         logarithmic_x: True for a logarithmic x.
         counts: True if x and y count the same things: equal axes from 0, logarithmic from 10 on if a count is above
             1,000, and a dotted diagonal.
-        names: number of a point -> the name that stands beside it, unless it would stand on an earlier one.
+        names: number of a point -> the name written beside it. A name that would cover an earlier one is left out.
     """
 
     def draw(axes: Any) -> None:

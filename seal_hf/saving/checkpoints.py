@@ -59,10 +59,15 @@ def as_pickled(arguments: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def written_whole(folder: Path, args: TrainingArguments, wait: Callable[[], None]) -> Iterator[None]:
-    """Context for the Trainer's own save of a checkpoint. It removes an old marker before the first file is written,
-    and writes a new one after the last file of every process. Inside, the Trainer neither pushes nor deletes
-    checkpoints, which it would do too early; the caller does both afterwards. `wait` is the barrier of all
-    processes."""
+    """Mark a checkpoint as whole after the Trainer has saved it in the block.
+
+    An old marker is removed before the first file is written, and a new one is written after the last file of every
+    process. In the block, the Trainer neither pushes nor deletes checkpoints, since it would do so too early. The
+    caller does both afterwards.
+
+    Args:
+        wait: the barrier of all processes.
+    """
     with writing(folder):
         yield from _written_whole(folder, args, wait)
 

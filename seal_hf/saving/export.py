@@ -55,7 +55,9 @@ ADAPTER_IS_NOT_FOLDED = (
 
 
 def saves_merged(task_net: nn.Module, adapter_export: str) -> bool:
-    """True if the task-net is saved as plain weights: always, unless it has an adapter that is wanted or unmergeable.
+    """Whether the task-net is saved as plain weights.
+
+    It is, unless it has an adapter that is to be kept or cannot be merged.
 
     Raises:
         ValueError: `adapter_export` is "merged", but the adapters cannot be merged.
@@ -158,7 +160,10 @@ def upload_nets(
     revision: str | None,
     commit_message: str | None,
 ) -> str:
-    """Upload what [`save_nets`] wrote, in place of the nets in the repo; its URL. A missing branch is made."""
+    """Upload what [`save_nets`] wrote, and return the URL of the repo.
+
+    It replaces the nets in the repo. A branch that does not exist is made.
+    """
     api = HfApi(token=token)
     url = api.create_repo(repo_id, private=private, exist_ok=True)
     make_branch(url.repo_id, revision, token)
@@ -193,7 +198,10 @@ def make_branch(repo_id: str, revision: str | None, token: str | None = None) ->
 
 
 def remove_stale(repo_id: str, merged: bool, token: str | None = None, revision: str | None = None) -> None:
-    """Delete from a repo a loss-net, and the files of the form in which the task-net is not pushed."""
+    """Delete what the next push to a repo does not replace.
+
+    That is a loss-net, and the task-net in its other form: the adapter if `merged`, else the plain weights.
+    """
     api = HfApi(token=token)
     others = ADAPTER_FILES if merged else PLAIN_FILES
     there = api.list_repo_files(repo_id, revision=revision)

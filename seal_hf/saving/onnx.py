@@ -233,10 +233,10 @@ def _token_inputs(task_net: PreTrainedModel, processor: Any) -> list[str]:
 
 
 def image_size(config: Any, processor: Any) -> tuple[int, int] | None:
-    """(height, width) of the images that a net reads; None: any.
+    """The (height, width) of the images that a net reads, or None if it reads any size.
 
     Raises:
-        ValueError: it averages over crops, so that a size is needed, but none is saved.
+        ValueError: the net averages over crops, which needs a size, but none is saved.
     """
     size = dict(getattr(processor, "size", None) or {}) if getattr(processor, "do_resize", False) else {}
     if {"height", "width"} <= size.keys():
@@ -278,7 +278,7 @@ def _made(folder: Path) -> Path:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Inside, neither torch's exporter nor the libraries that it calls report on themselves."""
+    """Silence torch's exporter and the libraries that it calls while the block runs."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "")]  # onnxruntime's quantisation has the root's
     levels = [logger.level for logger in loggers]
     for logger in loggers:

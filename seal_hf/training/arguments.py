@@ -74,7 +74,7 @@ class GuardedArguments(TrainingArguments):
         return as_pickled(vars(self))
 
     def to_dict(self) -> dict[str, Any]:
-        """As the Trainer's, for logs and services, without secrets."""
+        """The arguments for logs and services, as the Trainer gives them, but without secrets."""
         return recorded(super().to_dict())
 
     def __post_init__(self) -> None:
@@ -152,8 +152,12 @@ def _check_json(name: str, text: str) -> None:
 
 
 def check_saving(args: TrainingArguments) -> None:
-    """Raises ValueError for a checkpoint on SIGTERM, which transformers 5 writes in the middle of a step, and for
-    weights that are pickles, an option of transformers 4."""
+    """Refuse two ways of saving that transformers offers.
+
+    Raises:
+        ValueError: a checkpoint is asked for on SIGTERM, which transformers 5 writes in the middle of a step, or
+            weights are to be saved as pickles, an option of transformers 4.
+    """
     if not vars(args).get("save_safetensors", True):
         raise ValueError("`save_safetensors` is False, but saved nets are read as safetensors alone. Leave it out.")
     if vars(args).get("enable_jit_checkpoint"):
@@ -530,8 +534,12 @@ CONSTANT_WEIGHT = {"energy_weight_schedule": "constant", "energy_weight_balance"
 
 
 def check_weight(args: Any) -> None:
-    """Raises ValueError for a λ1 that changes within a run, if the energy loss reads it too; or that a rule chooses, if
-    evaluations do not measure what the rule reads."""
+    """Check that the rest of a run suits its choice of λ1.
+
+    Raises:
+        ValueError: λ1 changes within the run although the energy loss reads it too, or a rule chooses λ1 by a
+            figure that the evaluations do not measure.
+    """
     if args.energy_loss == CROSS_ENTROPY:
         return
     if args.energy_weight is None and getattr(args, "use_legacy_prediction_loop", False):  # of transformers 4

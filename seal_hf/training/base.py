@@ -125,8 +125,11 @@ class StructuredTrainer(Trainer):
         raise NotImplementedError
 
     def call_model_init(self, trial: Any = None) -> nn.Module:
-        """As the Trainer's, with the trial's arguments. transformers 5 makes the nets before it sets them: without
-        this, `model_init(trial)` would find no `trial.params`, and the arguments of before."""
+        """Make the nets as the Trainer does, but with the arguments of this trial.
+
+        transformers 5 makes the nets before it sets the arguments. `model_init(trial)` would then find no
+        `trial.params`, and the arguments of the trial before.
+        """
         if trial is not None and self._trial is not trial:
             self._hp_search_setup(trial)
             set_seed(self.args.seed)
@@ -135,8 +138,10 @@ class StructuredTrainer(Trainer):
     def hyperparameter_search(
         self, hp_space: Any = None, compute_objective: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
-        """As the Trainer's; the default objective, the loss or the sum of the metrics, leaves out energies, which have
-        no fixed scale."""
+        """Search as the Trainer does, with a default objective that leaves out energies.
+
+        The default is the loss or the sum of the metrics. Energies have no fixed scale.
+        """
         return super().hyperparameter_search(hp_space, compute_objective or _default_objective, *args, **kwargs)
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> Any:
@@ -205,11 +210,11 @@ class StructuredTrainer(Trainer):
         return loader
 
     def kept_rows(self, dataset: Any) -> Any:
-        """A data set as the nets read it; with frozen encoders, with what these give for its rows."""
+        """The data set as the nets read it, which with a frozen encoder is the encoder's outputs for its rows."""
         return dataset
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-        """As the Trainer's; the order of an epoch depends on the seed and the epoch alone."""
+        """Like the Trainer's, but the order of an epoch depends only on the seed and the epoch."""
         sampler: Any = super()._get_train_sampler(train_dataset)
         is_seeded = isinstance(sampler, RandomSampler) and self.args.accelerator_config.use_seedable_sampler
         if is_seeded or getattr(sampler, "generator", 0) is not None:
@@ -253,21 +258,23 @@ class StructuredTrainer(Trainer):
     # --- evaluation and log ------------------------------------------------------------------------------------------
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """As the Trainer's; stops training if the nets diverged, before a metric meets NaN."""
+        """Evaluate as the Trainer does. If the nets diverged, the training stops before a metric meets NaN."""
         if self.is_in_train:
             self._check_finite()
         with changed(self, _puts_back=True):
             return super().evaluate(*args, **kwargs)
 
     def predict(self, *args: Any, **kwargs: Any) -> PredictionOutput:
-        """As the Trainer's."""
+        """Predict as the Trainer does."""
         with changed(self, _puts_back=True):
             return super().predict(*args, **kwargs)
 
     @contextlib.contextmanager
     def predicting(self, preprocess: Callable | None = None) -> Iterator[None]:
-        """Inside, the trainer predicts logits, or what `preprocess` makes of them, and nothing else: metrics, energies,
-        the user's `preprocess_logits_for_metrics` and `prediction_loss_only` are off."""
+        """Make the trainer predict only logits, or what `preprocess` makes of them, while the block runs.
+
+        Metrics, energies, the user's `preprocess_logits_for_metrics` and `prediction_loss_only` are off.
+        """
         off = {"compute_metrics": None, "meters_energies": False}
         with changed(self, preprocess_logits_for_metrics=preprocess, **off):
             with changed(self.args, prediction_loss_only=False):
@@ -276,7 +283,7 @@ class StructuredTrainer(Trainer):
     def evaluation_loop(
         self, dataloader: DataLoader, description: str, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
     ) -> EvalLoopOutput:
-        """As the Trainer's, with metered figures; rows sorted by length return in their own order."""
+        """Evaluate as the Trainer does, and add metered figures. Rows sorted by length return in their own order."""
         order = order_of(dataloader)
         self._evaluation_facts()  # clear those of an interrupted evaluation
         self.evaluated_batches = 0
@@ -310,8 +317,11 @@ class StructuredTrainer(Trainer):
         return longest_first(eval_dataset) or super()._get_eval_sampler(eval_dataset)
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
-        """As the Trainer's, but while all figures are equal, such as an F1 of 0, the latest is the best. An unknown
-        metric is a ValueError that lists the known ones."""
+        """Choose the best as the Trainer does, but the latest one while all figures are equal, such as an F1 of 0.
+
+        Raises:
+            ValueError: the metric is unknown. The message lists the known ones.
+        """
         if unchanged(logged(self.args, self.state)):
             self.state.best_metric = None
         try:
@@ -357,8 +367,15 @@ class StructuredTrainer(Trainer):
         return Checkpoints(self)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
-        """As the Trainer's. `True` and `"last"` resume from the last complete checkpoint; without one, `"last"` starts
-        anew. ValueError for an incomplete checkpoint, or one of a run with other arguments unless `resume_changed`."""
+        """Train as the Trainer does.
+
+        Args:
+            resume_from_checkpoint: a folder; or `True` or `"last"` for the last complete checkpoint. If there is none,
+                `"last"` starts a new run.
+
+        Raises:
+            ValueError: the checkpoint is incomplete, or its run had other arguments and `resume_changed` is not set.
+        """
         self._resumed_from = self.checkpoints.folder_to_resume(resume_from_checkpoint)
         warn_of_other_rows(self.args, self._resumed_from)
         self._tell_epochs(self.train_dataset)
@@ -372,7 +389,7 @@ class StructuredTrainer(Trainer):
             self.args.eval_on_start = asked
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> Any:
-        """As the Trainer's; no batch if a callback stops the run before its first step, see [`Patience`]."""
+        """Like the Trainer's, but without a batch if a callback stops the run before it begins, see [`Patience`]."""
         if self.control.should_training_stop:
             return [], None
         return super().get_batch_samples(epoch_iterator, num_batches, device)
@@ -467,15 +484,17 @@ class StructuredTrainer(Trainer):
             logger.warning(f"{page} holds rows of the data: it is called _report.html now, and not pushed.")
 
     def init_hf_repo(self, token: str | None = None, *args: Any, **kwargs: Any) -> None:
-        """As the Trainer's; also makes a missing branch, without which every push would fail."""
+        """Like the Trainer's, but also make a branch that does not exist, since every push to it would fail."""
         super().init_hf_repo(token, *args, **kwargs)
         if self.is_world_process_zero():
             make_branch(self.hub_model_id, self.args.hub_revision, token or self.args.hub_token)
 
     def push_to_hub(self, *args: Any, token: str | None = None, revision: str | None = None, **kwargs: Any) -> Any:
-        """As the Trainer's; first removes from the repo what an earlier push left and this one would not replace: a
-        loss-net, which is never pushed, or a task-net of the other form, plain or adapters. A report in the output
-        folder is renamed, so that it stays at home."""
+        """Push as the Trainer does, but first remove what an earlier push left and this one does not replace.
+
+        That is a loss-net, which is never pushed, or a task-net in its other form, plain or adapters. A report in the
+        output folder is renamed, so that it is not pushed.
+        """
         token = token if token is not None else self.args.hub_token
         revision = revision if revision is not None else self.args.hub_revision
         self._keep_report()

@@ -101,7 +101,7 @@ def own_defaults(args: TrainingArguments) -> dict[str, Any]:
 
 
 def net_in_words(net: Any) -> str | None:
-    """The class and size of a net, and what a classifier of ours reads of a text; None without a net."""
+    """The class and size of a net in words, and how a classifier of ours reads texts. None without a net."""
     if net is None:
         return None
     reads = f", reads {reading_in_words(net)}" if isinstance(getattr(net, "config", None), PooledConfig) else ""
@@ -111,8 +111,8 @@ def net_in_words(net: Any) -> str | None:
 def contents(dataset: Any) -> Any:
     """The number of rows of a data set and 16 digits of a hash, by which a resume notices other rows.
 
-    The hash covers all of [`TensorRows`]; of features only a rounded mean and spread, since last digits differ between
-    machines. It covers the first `LOOKED_AT` rows of a `datasets.Dataset`. Other data sets have no hash.
+    The hash covers all rows of [`TensorRows`], though of features only a rounded mean and spread, since last digits
+    differ between machines. Of a `datasets.Dataset` it covers the first `LOOKED_AT` rows. Other data sets have no hash.
     """
     if dataset is None or isinstance(dataset, dict):
         return None if dataset is None else {name: contents(each) for name, each in dataset.items()}

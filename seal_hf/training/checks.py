@@ -119,8 +119,12 @@ def check_balance(args: SealTrainingArguments, space: OutputSpace) -> None:
 
 
 def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model: PreTrainedModel) -> None:
-    """Raises ValueError if an energy loss lacks a loss-net, or the loss-net's encoder differs from the arguments', its
-    number of labels from the task-net's, or it is an adapter in another task-net."""
+    """Check that the loss-net suits the arguments and the task-net.
+
+    Raises:
+        ValueError: an energy loss lacks a loss-net; its encoder differs from that in the arguments; its number of
+            labels differs from the task-net's; or it is an adapter in another task-net.
+    """
     if args.energy_loss == CROSS_ENTROPY:
         return
     loss_net = given_loss_net(loss_net, args, model)

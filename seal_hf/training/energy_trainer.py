@@ -292,8 +292,8 @@ class EnergyTrainingArguments(GuardedArguments):
             masks only, `l1` = summed distance, `l1_mean` = per label or pixel. Energies grow with it: a margin of `l1`
             can be as large as the number of labels.
         dvn_points (`list[str]`, default empty): further points of `dvn`, each with its exact score and without an
-            inference: `start`, `other_gold`, `flipped_gold`, `mixed_gold` (`energy_methods.POINTS`). Ours, for masks: a
-            network that sees one clean mask per image, the gold, learns what masks look like, not which mask is right.
+            inference: `start`, `other_gold`, `flipped_gold`, `mixed_gold`. Ours, for masks: a network
+            that sees one clean mask per image, the gold, learns what masks look like, not which mask is right.
         dvn_gold_starts (`float`, optional): share of rows whose adversarial inference starts from the gold in `dvn`;
             default: 0.5 for masks and 0 for labels, as the authors of SEAL.
 
@@ -575,7 +575,7 @@ class MaskEnergyTrainer(EnergyTrainer):
 
     @torch.no_grad()
     def infer(self, x: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """As in `EnergyTrainer`: ŷ (B, 1, H, W), and the images, which the energy reads."""
+        """Infer as in `EnergyTrainer`. The result is ŷ (B, 1, H, W) and the images, which the energy reads."""
         name = self.model.energy.reads
         if self.crop_size is None or max(x[name].shape[-2:]) <= self.crop_size:
             return super().infer(x)

@@ -97,7 +97,7 @@ def order_seed(args: Any) -> int:
 
 
 def has_few_labels(rows: Any) -> bool:
-    """True for rows of which only the first have gold."""
+    """Whether only the first of these rows have gold labels."""
     return isinstance(rows, TensorRows) and rows.num_labelled is not None
 
 

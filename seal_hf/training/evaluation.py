@@ -42,7 +42,7 @@ def scored_by(args: TrainingArguments, compute_metrics: Callable | None) -> Call
 
 @contextmanager
 def changed(owner: Any, **values: Any) -> Iterator[None]:
-    """Inside, attributes of `owner` have these values."""
+    """Give attributes of `owner` these values while the block runs."""
     before = {name: getattr(owner, name) for name in values}
     try:
         for name, value in values.items():

@@ -91,10 +91,12 @@ def spare_crf(args: SealTrainingArguments, accelerator: Accelerator, task_net: n
 
 
 def check_data_parallel(args: TrainingArguments, accelerator: Accelerator | None = None) -> None:
-    """For an energy network on its own: one process or DDP. Called before the accelerator exists, and again with it.
+    """Check the launcher of an energy network without a task-net, which trains in one process or with DDP.
+
+    The trainer calls this before the accelerator exists, and again with it.
 
     Raises:
-        ValueError: any other launcher, or an untested option.
+        ValueError: another launcher is used, or an option that is not tested.
     """
     _check_one_gpu(args)
     if args.torch_compile:

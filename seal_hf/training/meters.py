@@ -69,7 +69,7 @@ class Meters:
             self.counts[name] = self.counts.get(name, 0) + value.numel()
 
     def restore(self, metered: Mapping[str, tuple[float, int]]) -> None:
-        """Go on from sums and counts, by name, of before a checkpoint."""
+        """Continue from the sums and counts, by name, that were kept with a checkpoint."""
         self.sums |= {name: torch.tensor(total, device=self.accelerator.device) for name, (total, _) in metered.items()}
         self.counts |= {name: count for name, (_, count) in metered.items()}
 
@@ -147,7 +147,7 @@ REMEDY = "Take another checkpoint."
 
 
 class CarriedFigures:
-    """The figures of one run.
+    """The figures of one run, which also count what came before a resume.
 
     Args:
         checkpoint: the folder from which the run resumes, if any.
@@ -204,7 +204,7 @@ class CarriedFigures:
 
     @property
     def seconds(self) -> float:
-        """Of the run, without what a kill lost."""
+        """The seconds that the run has taken, without those that were lost when it was killed."""
         return time.time() - self.begun + (self.earlier["seconds"] if self.earlier is not None else 0.0)
 
     def closing(self, trainer: Any, logs: dict[str, float]) -> dict[str, float]:

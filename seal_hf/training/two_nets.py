@@ -261,7 +261,7 @@ class TwoNetTrainer(StructuredTrainer):
         return space
 
     def train(self, *args: Any, **kwargs: Any) -> TrainOutput:
-        """As that of [`StructuredTrainer`]. The task-net's config then holds the verdict on the training."""
+        """Train as [`StructuredTrainer`] does. The task-net's config then holds the verdict on the training."""
         self._loss_net_at_start = None
         result = super().train(*args, **kwargs)
         self.store_verdict()
@@ -402,7 +402,7 @@ class TwoNetTrainer(StructuredTrainer):
         return TwoNetCheckpoints(self)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """As the Trainer's; also writes the model card after `fit_decisions`."""
+        """Save as the Trainer does. After `fit_decisions`, also write the model card."""
         super().save_model(output_dir, _internal_call)
         if self._writes_card and not self.in_checkpoint:
             self.create_model_card(output_dir=output_dir, model_name=Path(output_dir).name if output_dir else None)

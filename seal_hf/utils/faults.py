@@ -39,7 +39,7 @@ class DiskFullError(OSError):
     says_what_stays = False
 
     def say_what_stays(self, remedy: str) -> None:
-        """Add what becomes of that which is already written; the first such sentence counts."""
+        """Add a sentence that says what happens to files already written. A second call changes nothing."""
         if remedy and not self.says_what_stays:
             self.args, self.says_what_stays = (f"{self} {remedy}",), True
 
@@ -54,11 +54,11 @@ class OutOfMemoryError(ValueError):
 
 @contextmanager
 def writing(place: str | os.PathLike[str], remedy: str = "") -> Iterator[None]:
-    """Inside, files are written to a file or folder.
+    """Give an error that a block meets when it writes to a file or folder the name of that place.
 
     Args:
-        remedy: what becomes of that which is already written, as a sentence. Inside others, that of the inner one
-            counts.
+        remedy: a sentence that says what happens to files already written. Of nested blocks, the innermost one that
+            gives a sentence counts.
 
     Raises:
         DiskFullError: names the file or folder, in place of any error that a full disk causes in a library.

@@ -67,8 +67,9 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def locked(folder: str | os.PathLike[str], option: str = "--output_dir") -> Iterator[None]:
-    """Inside, this process alone writes to a folder: a second one is refused. The lock ends with the process, however
-    that ends. A folder that was made for it and is still empty is removed.
+    """Let only this process write to a folder while the block runs.
+
+    The lock ends with the process, however that ends. A folder that was made for it and is still empty is removed.
 
     Some file systems of networks have no locks: then a warning says so, and nothing is refused.
 
@@ -154,7 +155,7 @@ def in_line(error: BaseException) -> str:
 
 @contextmanager
 def loading(folder: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Inside, a library loads something from a folder or repo that others may have damaged.
+    """Explain errors of a block in which a library loads something from a folder or repo, which may be damaged.
 
     Args:
         what: what is loaded, for messages, such as "a loss-net".

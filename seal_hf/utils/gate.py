@@ -240,7 +240,7 @@ def code_of(name: str, hub: Mapping[str, Any] | None = None) -> list[str]:
 
 @contextmanager
 def no_questions(name: Any, hub: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Inside, transformers never asks at the terminal whether it may run code. Its refusal becomes one line.
+    """Keep transformers from asking at the terminal whether it may run code. It refuses instead, in one line.
 
     Raises:
         ValueError: names the code that would have run.

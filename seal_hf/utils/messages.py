@@ -76,7 +76,7 @@ def _written(found: re.Match[str]) -> str:
 
 
 def one_line(text: object, most: int = 1000) -> str:
-    """A text as one printable line; of more than `most` characters the middle is left out."""
+    """A text as one printable line. If it is longer than `most` characters, its middle is left out."""
     line = printable(re.sub(r"\s*\n\s*", " ", str(text)).strip())
     return line if len(line) <= most else f"{line[: most // 2]} ... {line[-most // 2 :]}"
 
@@ -93,7 +93,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_flag(word: str, known: Collection[str]) -> str:
-    """The message for a word of a command line that no flag is called. The value of a mistyped token is not shown."""
+    """The message for a word on the command line that is not the name of a flag.
+
+    It never shows the word's value, since that may be a token whose flag was mistyped.
+    """
     flag, equals, _ = word.partition("=")
     if (name := flag.lstrip("-").replace("-", "_")) in RETIRED:
         return f"{flag} is an option of earlier versions. {RETIRED[name]}."

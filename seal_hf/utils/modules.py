@@ -19,7 +19,7 @@ BATCH_NORM = nn.modules.batchnorm._BatchNorm
 
 @contextlib.contextmanager
 def frozen(net: Net) -> Iterator[Net]:
-    """Inside, no parameter of `net` gets a gradient; gradients still flow through `net` to its inputs."""
+    """Freeze `net` while the block runs: its parameters get no gradients, which still flow through it to its inputs."""
     trainable = [p for p in net.parameters() if p.requires_grad]
     for p in trainable:
         p.requires_grad_(False)
@@ -37,8 +37,10 @@ def without_wrapper(net: Any) -> Any:
 
 @contextlib.contextmanager
 def described_by_base(net: Any) -> Iterator[None]:
-    """Inside, a net with a base of another type has the configuration of that, by which libraries of adapters know
-    where these belong."""
+    """Give a net the configuration of its base while the block runs.
+
+    Libraries of adapters read from it where adapters belong. A net of ours has a configuration of another type.
+    """
     own, base = net.config, net.base_model.config
     if type(base) is not type(own):
         net.config = base
@@ -49,8 +51,10 @@ def described_by_base(net: Any) -> Iterator[None]:
 
 
 def train_mode(net: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
-    """Put the net in training mode, as the Trainer does before a step, and so an optimizer that has modes (one that
-    averages weights)."""
+    """Put the net in training mode, as the Trainer does before a step.
+
+    An optimizer that has modes, such as one that averages weights, is put in training mode too.
+    """
     net.train()
     if callable(train := getattr(optimizer, "train", None)):
         train()
@@ -58,8 +62,10 @@ def train_mode(net: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
 
 @contextlib.contextmanager
 def keeping_statistics(net: Net) -> Iterator[Net]:
-    """Inside, batch normalisation in training mode works as usual, but its running statistics and batch count do not
-    change."""
+    """Keep the running statistics and batch counts of batch normalisation while the block runs.
+
+    In training mode it works as usual otherwise.
+    """
     layers = [module for module in net.modules() if isinstance(module, BATCH_NORM) and module.track_running_stats]
     for layer in layers:
         layer.track_running_stats = False
@@ -88,7 +94,7 @@ def _held(kind: Any) -> Any:
 
 @contextlib.contextmanager
 def in_evaluation(net: Net) -> Iterator[Net]:
-    """Inside, `net` is in evaluation mode."""
+    """Put `net` in evaluation mode while the block runs."""
     training = [module for module in net.modules() if module.training]
     net.eval()
     try:
@@ -100,7 +106,7 @@ def in_evaluation(net: Net) -> Iterator[Net]:
 
 @contextlib.contextmanager
 def evaluating(net: Net) -> Iterator[Net]:
-    """Inside, `net` draws no noise but is otherwise the function that is trained.
+    """Keep `net` from drawing noise while the block runs. Otherwise it stays the function that is trained.
 
     Its modules are in evaluation mode, with two exceptions. Batch normalisation in training mode still uses the batch's
     statistics, and its running statistics do not change. A module with `noiseless_training` stays in training mode: it
@@ -119,7 +125,7 @@ def evaluating(net: Net) -> Iterator[Net]:
 
 @contextlib.contextmanager
 def second_order(net: Net) -> Iterator[Net]:
-    """Inside, the forward of `net` is a deterministic function of inputs and parameters that has second derivatives.
+    """Make the forward of `net` a deterministic function, with second derivatives, of its inputs and parameters.
 
     It draws no noise (see `evaluating`), runs without autocast, and uses kernels whose backward is differentiable.
     Fused attention lacks a second derivative. cuDNN's recurrent nets lack one too, and in evaluation mode even a first
@@ -134,8 +140,10 @@ def second_order(net: Net) -> Iterator[Net]:
 
 @contextlib.contextmanager
 def without_fused_recurrence() -> Iterator[None]:
-    """Inside, recurrent nets use neither cuDNN nor oneDNN. The libraries' own `flags` would also reset their
-    precision."""
+    """Run recurrent nets without cuDNN and oneDNN while the block runs.
+
+    The libraries' own `flags` would also reset their precision.
+    """
     libraries: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.mkldnn)  # `enabled` is set on them at import
     before = [library.enabled for library in libraries]
     for library in libraries:

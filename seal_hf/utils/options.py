@@ -77,7 +77,7 @@ class Options:
 
     @classmethod
     def idle(cls, args: Any) -> dict[str, str]:
-        """Idle option -> the other option whose value makes it idle, under these arguments."""
+        """Each option that has no effect under these arguments -> the option whose value takes its effect away."""
         found = {each.name: each.metadata["idle"] for each in _fields(cls) if each.metadata.get("idle")}
         values = {each.name: getattr(args, each.name, each.default) for each in _fields(cls)}
         return {name: other for name, (other, value) in found.items() if other in values and values[other] == value}
@@ -152,7 +152,7 @@ MOST = 2**31 - 1  # of whole numbers without another limit; no run counts that f
 
 
 def check_arguments(source: Any, limits: Mapping[str, Mapping[str, Any]]) -> None:
-    """As [`check_given`], of a dataclass of arguments."""
+    """Check a dataclass of arguments as [`check_given`] checks a mapping."""
     usual = {each.name: default_of(each) for each in fields(source)}
     check_given({name: getattr(source, name, None) for name in usual}, usual, limits)
 

@@ -45,7 +45,7 @@ def remember(settings: Mapping[str, Any]) -> None:
 
 
 def remember_words(words: Iterable[str]) -> None:
-    """As [`remember`], of a command line: `--name value`, `--name=value`, and values that are JSON."""
+    """Do as [`remember`] for the words of a command line: `--name value`, `--name=value`, and values that are JSON."""
     for name, value in _flags(words):
         remember({name: value})
         if value.startswith("{"):

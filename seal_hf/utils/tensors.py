@@ -30,5 +30,5 @@ def perturbed(
 
 
 def wide(values: Tensor, like: Tensor) -> Tensor:
-    """(B,) or (B, S) -> (B, 1, ...) or (B, S, 1, ...), to go with `like`, (B, S, ...)."""
+    """Give values (B,) or (B, S) further dimensions of size 1, so that they broadcast with `like`, (B, S, ...)."""
     return values.view(*values.shape, *[1] * (like.dim() - values.dim()))

@@ -73,7 +73,7 @@ class Arguments(NamedTuple):
 
     @property
     def callbacks(self) -> list[TrainerCallback]:
-        """Those that `--patience` asks for. A recipe's patience does not count in a run without evaluations."""
+        """The callbacks that `--patience` asks for. A recipe's patience has no effect in a run without evaluations."""
         waits = "patience" in self.given or self.training.eval_strategy != "no"
         return early_stopping(self.training, self.run.patience if waits else 0)
 
@@ -99,7 +99,7 @@ class Arguments(NamedTuple):
         return getattr(self._owner(name), name)
 
     def changed(self, settings: Mapping[str, Any]) -> Arguments:
-        """These same objects, changed in place to some other values."""
+        """Give some settings other values, in place, and return these same objects."""
         for name, value in settings.items():
             setattr(self._owner(name), name, value)
         return self

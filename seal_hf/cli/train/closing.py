@@ -46,7 +46,7 @@ REPORTS = ("Some weights of ", " LOAD REPORT", f"No {LOSS_NET_FOLDER}/ in ")
 
 @contextmanager
 def without_reports() -> Iterator[None]:
-    """Inside, no report says which weights a model lacks; see [`what_begins_anew`]."""
+    """Silence, while the block runs, the reports on weights that a model lacks; see [`what_begins_anew`]."""
     loggers = [logging.getLogger(kind.__module__) for kind in (PreTrainedModel, SealModel)]
     for logger in loggers:
         logger.addFilter(_is_no_report)
@@ -271,9 +271,10 @@ def how_to_load(trainer: Any) -> str | None:
 
 @contextmanager
 def reported(trainer: Any, facts: Mapping[str, Any], page: bool = True) -> Iterator[dict[str, Any]]:
-    """Inside, a program trains and closes its run, and fills the yielded dictionary with the facts of the page: kind of
-    section -> facts. At the end, also that of an interrupted run, the main process writes `_report.json` and the page.
-    Those of an earlier run stay until the training begins.
+    """Write the report of a run that a program trains and closes in the block.
+
+    The program fills the yielded dictionary, kind of section -> facts. When the run ends or is interrupted, the main
+    process writes `_report.json` and the page. Those of an earlier run stay until the training begins.
 
     Args:
         trainer: [`SealTrainer`], or the trainer of an energy network.

@@ -122,7 +122,7 @@ class Help:
         return "\n".join([*lines, *(self.main(width) if asked == "" else self.details(asked, width))])
 
     def main(self, width: int, without: Collection[str] = ()) -> list[str]:
-        """The flags that matter, without some of them, and the names of the groups."""
+        """The help on the flags that matter, except those in `without`, and the names of the groups of others."""
         groups = {group: [f for f in found if f.name not in self.unread] for group, found in self.groups().items()}
         there = {field.name: field for found in groups.values() for field in found}
         without = [*without, *OF_RULES] if "rules" not in there else without

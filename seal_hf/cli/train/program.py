@@ -168,7 +168,7 @@ class Program:
         return Help(program_name(), self.arguments, values, values_under(self.arguments, None), unread, note)
 
     def load(self, arguments: Arguments) -> Any:
-        """The data of a run."""
+        """Load the data of a run."""
         return self.loader(**vars(arguments.data), seed=arguments.training.data_seed or 0)
 
     def main(self, argv: Sequence[str] | None = None) -> dict[str, float]:
@@ -238,7 +238,7 @@ class Program:
 
 
 def labelled_rows(data: Any, arguments: Arguments, model: Any, encode: Callable[[Any], Any]) -> tuple[Any, dict]:
-    """The training rows of a program that needs gold, and no options of the trainer.
+    """The training rows of a program that needs gold labels, and an empty dict of options for the trainer.
 
     Args:
         encode: split -> rows.

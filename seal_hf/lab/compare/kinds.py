@@ -76,7 +76,7 @@ def space_of(method: Method, own: OwnRanges) -> dict[str, Range]:
 
 
 def first_of(method: Method, own: OwnRanges) -> dict[str, Any]:
-    """The first values of a method; where a kind of net has its own range, it has its recipe's value."""
+    """The values that a method is tried with first, except those that the recipe of a kind of net gives."""
     return {key: value for key, value in method.first.items() if key not in own}
 
 
@@ -193,7 +193,7 @@ class Kind(ABC):
         return self.programs[TASK_NET]
 
     def recipe(self, given: Mapping[str, Any]) -> str:
-        """The name of the packaged recipe for these settings, if none is named. Methods set what is laid over it."""
+        """The packaged recipe of runs whose settings name none. A method's own settings override its values."""
         names = self.program.recipes[self.net(given)]
         assert names is not None, "each of these nets has a recipe"
         return names.split()[0]
@@ -223,7 +223,7 @@ class Kind(ABC):
         """The figures of a trained net.
 
         Args:
-            splits: as its program has prepared them, with `eval` and `test`.
+            splits: the data sets as the program prepared them, among them `eval` and `test`.
         """
 
     @abstractmethod
@@ -231,11 +231,11 @@ class Kind(ABC):
         """The figures of one prediction for every row, from what is frequent in training."""
 
     def linear(self, trainer: Any, data: Any) -> Scored:
-        """The figures of a method of `LINEAR`: of logistic regressions on what the untrained net gives."""
+        """The figures of a method of `LINEAR`, which fits logistic regressions to the features of the untrained net."""
         raise AssertionError("a kind with such a method overrides this")
 
     def caches(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
-        """Further settings, by which runs with these settings share in `folder` what is the same for all of them."""
+        """Further settings that let runs with these settings share, in `folder`, what is the same for all of them."""
         return {}
 
     @abstractmethod
@@ -258,7 +258,7 @@ class Kind(ABC):
         return split is not None
 
     def has(self, data: Any) -> set[str]:
-        """What these data have of what methods may need, see `Method.needs`."""
+        """The needs of methods that these data meet, see `Method.needs`."""
         return set()
 
     def unsaid(self, data: Any) -> dict[str, str]:

@@ -200,12 +200,14 @@ EARLIER = {"finalists": 1, "held": "", "metric": "f1_example_tuned"}
 
 
 def claim_folder(runs: Runs, ours: Settings) -> None:
-    """Record in a folder the common settings of its results: data set, its settings, search and metric. Of the folders
-    among them, such as an encoder's, it has the last two names. The record of a mistaken command is replaced if it left
-    no run and no trial.
+    """Record in a folder what its results have in common: the data set with its settings, the search and the metric.
+
+    Of a folder among the settings, such as an encoder's, the record keeps the last two names. A record is replaced if
+    its command left no run and no trial, as a mistaken command does.
 
     Raises:
-        ValueError: the folder's results have other settings (names the first), or no record.
+        ValueError: the results in the folder have other settings, of which the message names the first, or they have
+            no record.
     """
     theirs, begun = runs.identity(), runs.any() or has_trials(runs.work("search"))
     ours, theirs = without_places(ours), theirs and without_places(theirs)
@@ -269,8 +271,11 @@ def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str,
 
 
 def files_in(settings: Settings) -> str:
-    """A hash of the files that settings name, such as word vectors, and of the configs and sizes of nets that they
-    name, such as an encoder; "" without any. Rules have a hash of their own."""
+    """A hash of what settings name, or "" if they name nothing.
+
+    Of files, such as word vectors, it covers the bytes; of nets, such as an encoder, the configuration and size. Rules
+    have a hash of their own.
+    """
     parts = []
     for path in (Path(value) for key, value in sorted(settings.items()) if isinstance(value, str) and key != "rules"):
         if path.is_file():
@@ -282,7 +287,7 @@ def files_in(settings: Settings) -> str:
 
 
 def texts(settings: Settings) -> dict[str, str]:
-    """Settings as texts, without secrets: runs with other tokens are of one method."""
+    """Settings as texts, without secrets, so that runs which differ only in a token belong to one method."""
     return recorded({key: str(value) for key, value in settings.items()})
 
 
@@ -431,7 +436,7 @@ class Comparison:
         return self.runs.load(name, seed) is not None
 
     def _alone(self, name: str, seed: int, done: Callable[[], bool], wait: bool = True) -> AbstractContextManager[bool]:
-        """Inside, no other worker does this run; False if it is done, or another worker is at it."""
+        """A block in which no other worker does this run. It yields False if the run is done or a worker has it."""
         if self.workers is None:
             return contextlib.nullcontext(not done())
         return self.workers.alone(f"{name}, seed {seed}", self._identity, done, wait)

@@ -30,18 +30,21 @@ class Rows(NamedTuple):
 
     @classmethod
     def of_mean(cls, values: np.ndarray) -> Rows:
-        """(N,) figures in [0, 1]. Their mean counts."""
+        """Rows for a figure that is a mean of `values`, (N,) numbers in [0, 1]."""
         values = np.asarray(values, dtype=np.float64)
         return cls(values, np.ones_like(values))
 
     @property
     def figure(self) -> float:
-        """As [`ratio`] of the sums."""
+        """The figure over all rows, which is [`ratio`] of their sums."""
         part, whole = (np.atleast_1d(values.sum(0)) for values in self)
         return float(ratio(part, whole))
 
     def as_text(self) -> str:
-        """A word per row: `part/whole` of counts, of classes with commas, or the figure of a mean in thousandths."""
+        """Write the rows as one word each.
+
+        Counts are `part/whole`, with commas between classes. A figure of a mean is in thousandths.
+        """
         if self.part.dtype.kind == "f":
             return " ".join(str(round(1000 * value)) for value in self.part)
         part, whole = (values.reshape(len(values), -1).tolist() for values in self)

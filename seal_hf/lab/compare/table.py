@@ -118,7 +118,7 @@ def best_on_validation(compared: Mapping[str, Any], group: str | None = None) ->
 
 
 def several(runs: Mapping[str, Sequence]) -> Mapping[str, Sequence]:
-    """The methods with several seeds if a trained method has several, otherwise all. A single run may be luck."""
+    """The methods with several seeds if a trained method has several, since one run may be luck; otherwise all."""
     least = min(2, max((len(results) for name, results in runs.items() if name != CONSTANT), default=1))
     return {name: results for name, results in runs.items() if len(results) >= least}
 

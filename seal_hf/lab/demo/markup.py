@@ -57,7 +57,7 @@ def joined(parts: Iterable[Html]) -> Html:
 
 
 def answer(*parts: Html) -> Html:
-    """The parts of one answer."""
+    """The HTML of one answer, made of these parts."""
     return fill('<div class="seal">{parts}</div>', parts=joined(parts))
 
 
@@ -66,14 +66,14 @@ def note(text: str) -> Html:
 
 
 def chips(title: str, names: Sequence[str], nothing: str) -> Html:
-    """What is decided, by name."""
+    """The names that the net decided for, each in a small box; `nothing` is shown if there are none."""
     found = joined(fill('<span class="chip">{name}</span>', name=name) for name in names)
     shown = found or fill('<span class="nothing">{nothing}</span>', nothing=nothing)
     return fill('<p class="decided"><span class="title">{title}</span>{shown}</p>', title=title, shown=shown)
 
 
 def bars(title: str, rows: Iterable[Bar]) -> Html:
-    """Bars, one under the other."""
+    """A list of bars, one below the other."""
     return fill('<h4>{title}</h4><ul class="bars">{rows}</ul>', title=title, rows=joined(map(_bar, rows)))
 
 
@@ -98,7 +98,7 @@ def legend(rows: Iterable[tuple[str, str, float]]) -> Html:
 
 
 def energies(rows: Sequence[Alternative], share: str, caption: str) -> Html:
-    """A table of energies, the lowest in bold; `share` is the heading of the numbers beside them."""
+    """A table of energies with the lowest in bold. `share` is the heading of the numbers beside them."""
     low, high = min(row.energy for row in rows), max(row.energy for row in rows)
     return fill(
         '<h4>Energies</h4><table class="energies"><caption>{caption}</caption><thead><tr><th></th><th>{share}</th>'
@@ -161,7 +161,7 @@ def _focused(text: str, start: int, end: int, focus: Any) -> Html:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Html:
-    """Rows of a file; long cells are cut."""
+    """An HTML table of the rows of a file. Long cells are cut."""
     head = joined(fill("<th>{name}</th>", name=name) for name in headers)
     body = joined(fill("<tr>{cells}</tr>", cells=joined(map(_cell, row))) for row in rows)
     return fill(

@@ -125,17 +125,20 @@ def file_tab(view: View, decoder: gr.Dropdown, threshold: gr.Slider) -> None:
 
 
 def chosen(decoder: str, threshold: float) -> str:
-    """The decoder that both fields name."""
+    """The decoder that the two fields of the page choose: a threshold if the user sets one, otherwise a name."""
     return f"{threshold:g}" if decoder == OWN else decoder
 
 
 def packed(found: list[Any]) -> Any:
-    """As Gradio takes the values of several components, or of one."""
+    """The values in the form that Gradio takes: a list for several components, the value itself for one."""
     return found if len(found) > 1 else found[0]
 
 
 def told(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Shows a user's mistake on the page. Its message may hold text of the data, so it is escaped."""
+    """Wrap a function so that a user's mistake is shown on the page.
+
+    The message is escaped, since it may hold text of the data.
+    """
 
     @wraps(function)
     def run(*values: Any, **more: Any) -> Any:

@@ -49,7 +49,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def launch(model: str, **options: Any) -> None:
-    """The same in Python, for the `app.py` of a Space. It ends as the command does, also by a signal or an error.
+    """Serve the demo from Python, such as in the `app.py` of a Space.
+
+    It ends as the command does, also after a signal or an error.
 
     Args:
         model: folder or Hub id.
@@ -59,7 +61,10 @@ def launch(model: str, **options: Any) -> None:
 
 
 def build(model: str, **options: Any) -> Blocks:
-    """The page without a server, to be part of another one; arguments as in [`launch`], errors as in [`main`]."""
+    """Build the page without a server, so that it can be part of another page.
+
+    It takes the arguments of [`launch`] and raises the errors of [`main`].
+    """
     return page_of(view_of(words_of(model, options)))
 
 

@@ -103,7 +103,7 @@ class Uploads:
             self.make_room(self.step)
 
     def end(self, body: Body) -> None:
-        """The request is answered."""
+        """Note that the request is answered, so that its bytes no longer count as arriving."""
         self.arriving.discard(body)
 
     def _too_large(self, body: Body) -> Refused:
@@ -113,8 +113,11 @@ class Uploads:
     def make_room(self, spare: int = 0) -> None:
         """Remove the oldest files until all of them take at most the limit less `spare` bytes.
 
+        Args:
+            spare: bytes that are about to arrive.
+
         Raises:
-            Refused: what is arriving alone takes more.
+            Refused: `spare` alone is above the limit.
         """
         self._since, size, count = 0, 0, 0
         first = min((body.begun for body in self.arriving), default=math.inf) - SLACK
@@ -313,8 +316,10 @@ MB = 1_000_000
 
 @contextmanager
 def temporary_folder() -> Iterator[str]:
-    """Inside, all temporary files of this process are in a new folder, also Gradio's uploads and results. It is removed
-    at the end. Gradio must not be imported before."""
+    """Put all temporary files of this process in a new folder while the block runs, also Gradio's uploads and results.
+
+    The folder is removed at the end. Gradio must not be imported before.
+    """
     before = tempfile.tempdir
     with tempfile.TemporaryDirectory(prefix="seal_hf_demo_", ignore_cleanup_errors=True) as folder:
         settings = {"ANALYTICS_ENABLED": "False", "RUN_HISTORY": "False", "TEMP_DIR": folder}

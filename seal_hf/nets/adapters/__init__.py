@@ -103,6 +103,6 @@ def with_adapter(
 
 
 def not_installed(mode: str) -> str:
-    """The end of a message that names a library of `LIBRARIES`."""
+    """The end of a message about a library of `LIBRARIES` that is not installed: it says how to install it."""
     hint = "; it needs transformers 4.57: constraints-adapters.txt" if mode == "adapters" else ""
     return f"which is not installed: pip install {mode}{hint}."

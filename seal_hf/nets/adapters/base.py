@@ -48,7 +48,7 @@ class LossAdapter(ABC):
 
     @abstractmethod
     def _switched(self) -> contextlib.AbstractContextManager:
-        """Inside, a forward of the base runs through the loss adapter."""
+        """Run forwards of the base through the loss adapter while the block runs."""
 
     @property
     @abstractmethod
@@ -60,7 +60,9 @@ class LossAdapter(ABC):
 
     @contextlib.contextmanager
     def active(self, training: bool = False) -> Iterator[None]:
-        """Inside, the base is the loss-net's encoder. Only the loss adapter's parameters get gradients, if `training`.
+        """Make the base the loss-net's encoder while the block runs.
+
+        If `training`, only the loss adapter's parameters get gradients.
 
         Run the backward inside too: autograd drops gradients of parameters that are frozen by then, and gradient
         checkpointing runs the base again with the adapter that is active at that moment.
