@@ -42,6 +42,7 @@ TELLS = (  # parts of notes that tell of rows which are read otherwise than they
     "holds tags such as",
     "tag is read by itself",
     "is it that of the texts?",
+    "spans without a label",
 )
 
 

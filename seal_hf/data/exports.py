@@ -115,6 +115,7 @@ def _results(row: dict[str, Any], left_out: Counter[str]) -> list[tuple[str, str
             found.append((name, "choices", ["/".join(map(str, path)) for path in value["taxonomy"]]))
         elif {"start", "end"} <= value.keys():
             types = value.get("labels") or value.get("hypertextlabels") or []
+            left_out["spans without a label left out"] += not types
             found.append((name, "spans", [[value["start"], value["end"], kind] for kind in types]))
     return found
 

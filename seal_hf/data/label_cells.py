@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..utils.messages import did_you_mean, few
-from .column_values import is_number, zero_one
+from .column_values import MOSTLY, is_number, zero_one
 from .common import DataError
 from .hygiene import SEPARATORS
 
@@ -175,7 +175,8 @@ def label_matrix(
     if label_format not in FORMATS:
         expected = f"{', '.join(FORMATS)}, or, to train, {PROBABILITIES}"
         raise DataError(f"`label_format` is {label_format!r}; it must be one of {expected}.")
-    cells = as_vectors(cells) if label_format in ("auto", "multi_hot") else cells
+    if label_format in ("auto", "multi_hot") and (vectors := as_vectors(cells)) is not cells:
+        cells, label_format = vectors, "multi_hot"
     values = [cell for rows in cells.values() for cell in rows]
     guessed = label_format == "auto"
     if guessed:
@@ -311,16 +312,20 @@ def _is_written(cell: Any) -> bool:
 
 
 def as_vectors(cells: dict[str, list[list]]) -> dict[str, list[list]]:
-    """Cells by split, with bit strings of one length, such as 01100, as lists of 0 and 1; the same object without "
-    "any."""
-    if any(len(cell) != 1 for rows in cells.values() for cell in rows):
+    """Cells by split, with bit strings of one length, such as 01100, as lists of 0 and 1; the same object without any.
+    If most cells are such, others are mistakes, which stay as they are and are named later."""
+    if any(len(cell) > 1 for rows in cells.values() for cell in rows):
         return cells
-    texts = {str(cell[0]) for rows in cells.values() for cell in rows}
-    length = len(next(iter(texts), ""))
-    zeros = any(text[0] == "0" for text in texts if text)  # 10 and 11 alone are ids
-    if not texts or not (zeros or length > 2) or not all(len(t) == length and BITS.fullmatch(t) for t in texts):
+    counts = Counter(str(cell[0]) for rows in cells.values() for cell in rows if cell)
+    length = Counter(map(len, counts.elements())).most_common(1)[0][0] if counts else 0
+    found = {text for text in counts if len(text) == length and BITS.fullmatch(text)}
+    zeros = any(text[0] == "0" for text in found)  # 10 and 11 alone are ids
+    if not found or not (zeros or length > 2) or sum(counts[t] for t in found) < MOSTLY * counts.total():
         return cells
-    return {split: [list(str(cell[0])) for cell in rows] for split, rows in cells.items()}
+    return {
+        split: [list(str(cell[0])) if cell and str(cell[0]) in found else cell for cell in rows]
+        for split, rows in cells.items()
+    }
 
 
 def gold_labels(
@@ -338,7 +343,9 @@ def gold_labels(
     """
     own = set(labels)
     if label_format in ("auto", "multi_hot") and not own.intersection(str(value) for cell in cells for value in cell):
-        cells = as_vectors({"all": cells})["all"]
+        every = {"all": cells}
+        vectors = as_vectors(every)
+        cells, label_format = vectors["all"], label_format if vectors is every else "multi_hot"
     known = guess_format(cells, len(names or labels)) if label_format == "auto" else label_format
     if known == "ids" and label_format == "auto" and not names and _are_names(cells, labels):
         known = label_format = "names"

@@ -555,7 +555,9 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
         found.notes += [note] if note else []
     if label_format in ("auto", "multi_hot"):
         vectors = _vectors(found, cells)
-        form, cells = (form if vectors is cells else "multi_hot"), vectors
+        if vectors is not cells:
+            form = label_format = "multi_hot"
+            cells = vectors
     values = [cell for rows in cells.values() for cell in rows]
     if known is None and found.names_of_ids is not None:
         names, file = found.names_of_ids

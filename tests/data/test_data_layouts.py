@@ -112,6 +112,15 @@ def test_spans_inside_words_and_others_are_counted(tmp_path):
     assert "12 spans without a word left out" in said
 
 
+def test_spans_without_a_label_are_counted(tmp_path):
+    spans = [
+        {"from_name": "l", "type": "labels", "value": {"start": 0, "end": 4, "labels": kinds}} for kinds in (["P"], [])
+    ]
+    tasks = [{"data": {"text": f"Anna went, {i}"}, "annotations": [{"result": spans}]} for i in range(20)]
+    (tmp_path / "a.json").write_text(json.dumps(tasks))
+    assert "20 spans without a label left out" in " ".join(load_tags(str(tmp_path / "a.json")).notes)
+
+
 def test_what_looks_wrong_with_tags_is_noted(tmp_path):
     for lines, said in (
         ("".join(f"en:a{i}\tNN\nen:b\tVB\n\n" for i in range(20)), "every word begins with 'en:'"),
@@ -202,6 +211,8 @@ ROWS = "".join(f"{i / 7},{i % 2}\n" for i in range(20))
         ("a.json", '[{"text": "a", "labels": ["b"]},\n {"text": ', {}, "a.json, line 2: not a JSON object"),
         ("a.json", '[{"text": "a", "labels": ["b"]},\n 7]', {}, "a.json, line 2: '7' in the array; expected an object"),
         ("a.jsonl", '{"text": "a", "cats": {"b": 0.5}}\n' * 20, {}, "is a mapping with 0.5 for 'b'.*threshold"),
+        ("a.csv", "text,labels\n" + "a,010\nb,110\n" * 9 + "c,\n", {}, "line 20: the multi-hot labels have 0 entries"),
+        ("a.csv", "text,labels\n" + "a,010\nb,110\n" * 9 + "c,01-0\n", {}, "line 20: .* have 1 entries, expected 3"),
         ("a.arff", "@relation x\n@attribute a {0,1}\n@data\n1\n0\n", {}, "as MEKA does: @relation 'name: -C 5'"),
     ],
 )
