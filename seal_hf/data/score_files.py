@@ -154,7 +154,7 @@ def _of_arrays(name: str, logits: bool) -> Scores:
 def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, Callable[[int], str]]:
     """The scores of a table, and the place of a row."""
     if (lists := _lists_of(Path(name))) is not None:
-        cells = [_by_name(row, f"{name}, row {i} (counting from 0)") for i, row in enumerate(lists)]
+        cells = [scores_by_name(row, f"{name}, row {i} (counting from 0)") for i, row in enumerate(lists)]
         return _joined(name, cells, None, logits, []), lambda row: f"{name}, row {row} (counting from 0)"
     table = open_table(name)
     numbers: list[int] = []
@@ -183,7 +183,7 @@ def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, C
     others = [column for column in table.columns if column != id_column and column not in INDEXES]
     by_name = next((column for column in (*SCORES, *others) if column in others and _is_by_name(rows, column)), None)
     if by_name is not None:
-        cells = [_by_name(_with_names(row, by_name), place(i)) for i, row in enumerate(rows)]
+        cells = [scores_by_name(_with_names(row, by_name), place(i)) for i, row in enumerate(rows)]
         return _joined(table.source, cells, ids, logits, notes), place
     labels = [column for column in others if column.startswith(OF_PREDICT)]
     begin = len(OF_PREDICT) if labels else 0
@@ -245,7 +245,7 @@ def _number(value: Any, label: str, where: str) -> float:
     return float(value)
 
 
-def _parsed(value: Any) -> Any:
+def parsed(value: Any) -> Any:
     """A cell that holds JSON, as its value."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
@@ -256,7 +256,7 @@ def _parsed(value: Any) -> Any:
 
 
 def _is_by_name(rows: Sequence[dict[str, Any]], column: str) -> bool:
-    value = next((found for row in rows if (found := _parsed(row[column])) not in (None, "", [], {})), None)
+    value = next((found for row in rows if (found := parsed(row[column])) not in (None, "", [], {})), None)
     if isinstance(value, list):
         return isinstance(value[0], (dict, list, tuple)) or (column in SCORES and _is_number(value[0]))
     return isinstance(value, dict)
@@ -265,7 +265,7 @@ def _is_by_name(rows: Sequence[dict[str, Any]], column: str) -> bool:
 def _with_names(row: dict[str, Any], column: str) -> Any:
     """A cell of scores. Numbers alone get the names in the column `labels`, as a zero-shot pipeline gives them, or are
     called 0, 1, 2, ..."""
-    value, names = _parsed(row[column]), _parsed(row.get("labels"))
+    value, names = parsed(row[column]), parsed(row.get("labels"))
     if not isinstance(value, list) or not value or not all(map(_is_number, value)):
         return value
     names = names if isinstance(names, list) and len(names) == len(value) else range(len(value))
@@ -286,11 +286,11 @@ def _lists_of(path: Path) -> list[list[Any]] | None:
     return found if all(isinstance(row, list) for row in found) else None
 
 
-def _by_name(value: Any, where: str) -> dict[str, float]:
+def scores_by_name(value: Any, where: str) -> dict[str, float]:
     """Label -> score, from a mapping, from pairs, or from objects with `label` and `score`."""
-    value = _parsed(value)
+    value = parsed(value)
     if isinstance(value, dict):
-        pairs = list(value.items())
+        pairs = [(label, score) for label, score in value.items() if score is not None]  # of a column of parquet
     else:
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list) and value[0]:
             value = value[0] if isinstance(value[0][0], dict) else value  # a pipeline's list for a batch of one

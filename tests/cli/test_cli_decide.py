@@ -341,8 +341,14 @@ def test_wrong_files_of_costs_end_in_one_line(files, tmp_path):
         ({"label": "rain", "false_positive": 1, "false_negative": 1}, "no costs of 'snow, or hail'"),
         ({"label": "hail", "false_positive": 1, "false_negative": 1}, "costs of 'hail', which are no labels"),
         ({"label": "hail"}, "has no column 'false_positive'"),
+        (
+            {"label": "*", "false_positive": -1, "false_negative": 2},
+            "line 2: the costs are -1, 2; expected two numbers",
+        ),
+        ({"label": "*", "false_positive": 0, "false_negative": 0}, "at least 0, not both 0"),
+        ([{"label": "*", "false_positive": 1, "false_negative": 2}] * 2, "line 3: a second line of '[*]'"),
     ):
-        write(tmp_path / "costs.csv", [row])
+        write(tmp_path / "costs.csv", row if isinstance(row, list) else [row])
         with pytest.raises(ValueError, match=message):
             decide.fit(words(files, "--output", tmp_path / "d.json", "--target", "cost", tmp_path / "costs.csv"))
 
@@ -452,6 +458,8 @@ def test_tags_are_the_best_of_all_allowed_sequences(suffix, sentences, tmp_path,
         ({"scores": [{"O": 0.9, "B-X": 0.3}]}, ["O"], "sentence|line 1: word 0 .* sum to 1.2, not to 1"),
         ({"scores": [{"O": 1.5, "B-X": -0.5}]}, ["O"], "a score is not from 0 to 1"),
         ({"scores": [0.5]}, ["O"], "expected the scores of each word by tag"),
+        ({"scores": [{"O": "x"}]}, ["O"], "the score of 'O' is 'x'; expected a number"),
+        ({"scores": [[{"label": "O", "score": 1.0}]]}, None, "the tags are None; expected a list of their names"),
         ({"text": "x"}, ["O"], "has no column scores or probabilities"),
         ({"scores": [{"O": 1.0}]}, ["B-Y"], "'B-Y', which has no scores"),
         ({"scores": [{"O": 1.0}]}, ["O", "O"], "has 2 tags, but .* has scores of 1 words"),

@@ -114,7 +114,7 @@ def _read(options: Namespace) -> np.ndarray:
 
 def _array(name: str, key: str, expected: str, dimensions: tuple[int, ...]) -> np.ndarray:
     arrays = arrays_of(name)
-    found = arrays.get(key)
+    found = arrays.get(key, arrays.get("arr_0"))  # np.savez without a name, and np.save
     if found is None or found.ndim not in dimensions or found.dtype.kind not in "biuf" or not found.size:
         said = ", ".join(f"{each} {array.shape}" for each, array in arrays.items()) or "none"
         raise DataError(f"{name}: its arrays are {said}; expected {expected}.")

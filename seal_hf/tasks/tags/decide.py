@@ -20,7 +20,7 @@ import numpy as np
 from ...cli.decide import Fitted, Measured
 from ...core.tag_schemes import allowed_transitions, scheme_of_model
 from ...data.common import DataError
-from ...data.score_files import arrays_of, id_column_of, id_of, matched
+from ...data.score_files import arrays_of, id_column_of, id_of, matched, parsed, scores_by_name
 from ...data.sentences import Needs
 from ...data.table_sources import open_table
 from ...data.tag_files import SentenceFile
@@ -173,16 +173,13 @@ def _of_table(name: str, options: Namespace) -> tuple[WordScores, Callable[[int]
         raise DataError(f"{table.source} has no column {' or '.join(SCORES)}; its columns are {few(table.columns)}.")
     cells = []
     for number, row in rows:
-        try:
-            words = json.loads(row[column]) if isinstance(row[column], str) else row[column]
-            cells.append([{str(tag): float(s) for tag, s in dict(word).items() if s is not None} for word in words])
-            if not words:
-                raise ValueError
-        except (TypeError, ValueError):
+        words = parsed(row[column])
+        if not isinstance(words, list) or not words or not all(isinstance(word, (dict, list)) for word in words):
             raise DataError(
                 f"{table.place(number)}: {str(row[column])[:60]!r}; expected the scores of each word by tag, such as "
                 '[{"O": 0.9, "B-PER": 0.1}].'
-            ) from None
+            )
+        cells.append([scores_by_name(word, table.place(number)) for word in words])
     names = list(dict.fromkeys(tag for cell in cells for word in cell for tag in word))
     missing = np.nan if options.logits else 0.0
     values = np.array([[word.get(tag, missing) for tag in names] for cell in cells for word in cell])
@@ -221,12 +218,12 @@ def _gold_rows(options: Namespace, scores: WordScores) -> tuple[str, list[str] |
         raise DataError(f"{table.source} has no column {column!r}; its columns are {few(table.columns)}.")
     found, known = [], set(scores.names)
     for number, row in rows:
-        cell = row[column]
-        tags = json.loads(cell) if isinstance(cell, str) and cell.startswith("[") else cell
+        tags = parsed(row[column])
         tags = tags.split() if isinstance(tags, str) else tags
-        if not isinstance(tags, list) or not set(map(str, tags)) <= known:
-            other = [tag for tag in tags if str(tag) not in known] if isinstance(tags, list) else [tags]
-            raise DataError(f"{table.place(number)}: {few([*map(repr, other)], 5)}, which has no scores.")
+        if not isinstance(tags, list):
+            raise DataError(f"{table.place(number)}: the tags are {tags!r}; expected a list of their names.")
+        if other := [repr(tag) for tag in tags if str(tag) not in known]:
+            raise DataError(f"{table.place(number)}: {few(other, 5)}, which has no scores.")
         found.append([*map(str, tags)])
     id_column = id_column_of(table.columns, options.id_column, table.source)
     return table.source, None if id_column is None else [id_of(row[id_column]) for _, row in rows], found

@@ -105,11 +105,16 @@ def read_costs(file: str, labels: Sequence[str]) -> list[list[float]]:
         raise ValueError(f"{file} has no column {missing[0]!r}; expected {', '.join(columns)}.")
     found: dict[str, list[float]] = {}
     for number, row in table:
+        if (label := str(row["label"])) in found:
+            raise ValueError(f"{table.place(number)}: a second line of {label!r}. Keep one.")
         try:
-            found[str(row["label"])] = [float(row[column]) for column in columns[1:]]
+            found[label] = [float(row[column]) for column in columns[1:]]
+            if not all(0 <= cost < np.inf for cost in found[label]) or not any(found[label]):
+                raise ValueError
         except (TypeError, ValueError):
             values = ", ".join(str(row[column]) for column in columns[1:])
-            raise ValueError(f"{table.place(number)}: the costs are {values}; expected two numbers.") from None
+            expected = "two numbers that are at least 0, not both 0"
+            raise ValueError(f"{table.place(number)}: the costs are {values}; expected {expected}.") from None
     usual = found.pop("*", None)
     if other := [label for label in found if label not in labels]:
         raise ValueError(f"{file} has costs of {few([*map(repr, other)], 5)}, which are no labels here.")
