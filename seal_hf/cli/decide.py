@@ -62,7 +62,7 @@ def fit(argv: Sequence[str] | None = None) -> None:
 
 
 def apply(argv: Sequence[str] | None = None) -> None:
-    """Write the decisions on each row. Arguments and errors as for `fit`."""
+    """Write the decisions on each row. Arguments and errors are those of `fit`."""
     options, task, output = _started(flags := apply_flags(), argv)
     check_format(output, task.WRITTEN)
     if options.escape_formulas and (output is None or output.suffix.lower() not in CELLS):
@@ -72,7 +72,7 @@ def apply(argv: Sequence[str] | None = None) -> None:
 
 
 def report(argv: Sequence[str] | None = None) -> None:
-    """Print figures of decisions on labelled rows, and write them as JSON or as a page. Arguments as for `fit`."""
+    """Print figures of decisions on labelled rows, and write them as JSON or a page. Arguments are those of `fit`."""
     options, task, output = _started(report_flags(), argv)
     of_page = output is not None and output.suffix.lower() == ".html"
     if output is not None:

@@ -78,7 +78,8 @@ def export(task: Task, options: Namespace, output: Path, hub: dict[str, Any]) ->
     """Write the task-net of a folder or repo, and yield what to tell the user.
 
     Raises:
-        ValueError: it is an adapter that cannot be merged, or its decision cannot be folded; or as `export_net`.
+        ValueError: the task-net is an adapter that cannot be merged, its decision cannot be folded, or `export_net`
+            refuses it.
         DataError: the rows of `options.check` cannot be read.
     """
     from ..nets.adapters import library_of

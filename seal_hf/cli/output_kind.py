@@ -93,7 +93,7 @@ class OutputKind(ABC):
 
     @abstractmethod
     def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
-        """What is written for each row: its own columns, and the predictions."""
+        """The output for each row: its own columns and the predictions."""
 
     def decided_values(self, chunk: Chunk) -> list[Any]:
         """What is decided for each row: a value for each of its labels, words or pixels."""

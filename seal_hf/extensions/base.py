@@ -108,8 +108,10 @@ class Extension:
         return batch
 
     def begin_update(self, window: list[MicroBatch], update: int, weight: float | None) -> list[MicroBatch]:
-        """The micro-batches for update number `update` of the loss-net. `weight` is λ1 of this step; None if it is a
-        share of the task loss's pull."""
+        """Return the micro-batches for update number `update` of the loss-net.
+
+        `weight` is λ1 of this step, or None if it is a share of the task loss's pull.
+        """
         return window
 
     def columns(self, batch: MicroBatch) -> list[Any]:

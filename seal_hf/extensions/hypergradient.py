@@ -154,7 +154,7 @@ def moved(parameters: Parameters, direction: Tensor, step: Tensor | float) -> Pa
 
 
 def gradient(loss: Loss, parameters: Parameters) -> Tensor:
-    """∂ loss/∂φ, flat."""
+    """∂ loss/∂φ as one flat vector."""
     grads = torch.autograd.grad(loss(parameters), list(parameters.values()), materialize_grads=True)
     return flatten(grads)
 
@@ -270,7 +270,7 @@ class Adjoints:
 
 @dataclass
 class Hypergradient:
-    """dL_out/dθ, direct and implicit.
+    """Computes dL_out/dθ, its direct and its implicit term.
 
     Args:
         method: `neumann`, `cg`, `unrolled`; or `none`: only the direct term.
@@ -372,7 +372,7 @@ class Hypergradient:
         return Adjoints(end, points, directions[::-1])
 
     def mean_product(self, inners: Sequence[Loss], parameters: Parameters, reduce: Reduce) -> Product:
-        """v -> H v, H the mean over micro-batches and processes."""
+        """The function v -> H v, where H is the mean over micro-batches and processes."""
         products = [hessian_product(inner, parameters, self.product) for inner in inners]
         return lambda v: _mean([product(v) for product in products], reduce)
 

@@ -166,8 +166,9 @@ def tag_pmi(bigrams: np.ndarray) -> np.ndarray:
 
 
 def agreement(matrix: np.ndarray, reference: np.ndarray, *, symmetric: bool) -> dict[str, float | int | None]:
-    """Correlations of two (K, K) matrices over their entries: of a symmetric one those above the diagonal, as both
-    papers' plots leave the diagonal out, else all.
+    """Correlations of two (K, K) matrices over their entries.
+
+    If the matrices are symmetric, only entries above the diagonal count, as in the plots of both papers, else all.
 
     Returns:
         `pearson` and `spearman`, in [-1, 1], None where a matrix is constant; `pairs`, the number of entries.

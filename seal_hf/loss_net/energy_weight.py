@@ -55,7 +55,7 @@ class Alignment:
     labels best. There the mean of ⟨t_a, s⟩, the derivative of the task loss in a, is 0.
 
     At a = 1, the cosine would count the energy's effect on over-confident probabilities, which a decoder mends anyway.
-    The ratio ‖t_a‖ / ‖e‖ says by which weight the energy would pull these rows as hard as the task loss.
+    The ratio ‖t_a‖ / ‖e‖ is the weight at which the energy would pull these rows as hard as the task loss.
     """
 
     def __init__(self) -> None:
@@ -325,7 +325,7 @@ class EnergyWeight:
         return share * term, {WEIGHT: share * ratio}
 
     def evaluated(self, metrics: Mapping[str, float], in_training: bool) -> None:
-        """Called after an evaluation: the share is computed anew.
+        """Compute the share anew after an evaluation.
 
         Raises:
             ValueError: the rule chooses λ1, but the evaluation did not measure what it reads.

@@ -109,7 +109,7 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
 
     def backward(self, loss: Tensor) -> None:
-        """Accumulate the gradient of `loss` (scaled in fp16). ValueError if it is no scalar."""
+        """Add the gradient of `loss`, scaled in fp16, to earlier ones. Raises ValueError if `loss` is no scalar."""
         if loss.dim() > 0:
             raise ValueError(f"The energy loss gave {tuple(loss.shape)}; expected a scalar, the mean over the batch.")
         self.scaler.scale(loss).backward()
@@ -166,7 +166,7 @@ class RowAdamW(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]  # overloads
-        """One update. In fp16 an overflow in the gradient leaves sparse rows unchanged, like dense ones."""
+        """Make one update. In fp16, an overflow in the gradient leaves sparse rows unchanged, as it does dense ones."""
         sparse = [(p, group) for group in self.param_groups for p in group["params"] if _is_sparse(p.grad)]
         overflow = getattr(self, "found_inf", None)  # set by a GradScaler if the optimizer must do the skipping
         gradients = [p.grad for p, _ in sparse]

@@ -160,7 +160,7 @@ class LossNet(PreTrainedModel):
         return loaded if kwargs.get("output_loading_info") else loaded[0]
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Called for modules without loaded weights; energies initialise themselves."""
+        """Initialise a module whose weights are not loaded. Energies initialise themselves."""
         if isinstance(module, Energy):
             module.reset_parameters()
         elif isinstance(module, nn.Linear) and any(module is layer for layer in self.head):

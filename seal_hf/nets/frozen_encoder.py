@@ -196,7 +196,7 @@ class FrozenEncoder:
 
     @property
     def poolings(self) -> list[str]:
-        """What is kept of the last hidden states: what the head reads, the mean, and what the loss-net reads."""
+        """The poolings of the last hidden states that are kept: the head's, the mean, and the loss-net's."""
         return list(dict.fromkeys((self.read, MEAN, self.pooling)))
 
     def kept(self, outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:

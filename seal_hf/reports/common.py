@@ -73,7 +73,7 @@ class Verdict(NamedTuple):
 
 
 def called_by(loss: str | None, taught: bool) -> str | None:
-    """The loss by which a model is called: `ce` if no loss-net taught it. None, for an energy network, stays."""
+    """The loss by which a model is called: `ce` if no loss-net taught it. The None of an energy network stays None."""
     return loss if taught or loss is None else CROSS_ENTROPY
 
 

@@ -308,7 +308,7 @@ def limits_section(
     with_loss_net: bool,
     crf: bool,
 ) -> str:
-    """A list of facts, or "" without any. Arguments as for `model_card`, names escaped."""
+    """A list of facts, or "" without any. The arguments are those of `model_card`, with names escaped."""
     lines = []
     if "train" in rows:
         source = "" if dataset is None else f" of {dataset}"

@@ -47,7 +47,7 @@ def write_page(folder: str | Path, beside: str | Path | None = None) -> Path:
 
 
 def run_page(folder: Path, beside: Path | None = None) -> Page:
-    """The page of a run; arguments and errors as for [`write_page`]."""
+    """The page of a run. Arguments and errors are those of [`write_page`]."""
     try:
         return _page_of(read_report(folder), folder, beside)
     except (AttributeError, LookupError, TypeError) as error:
@@ -84,7 +84,7 @@ def _model_of(settings: Mapping[str, Any]) -> str:
 
 
 def cards(sentences: Sequence[str]) -> list[Any]:
-    """The verdict on three cards: the score, what the loss-net did, and what to try next."""
+    """Three cards with the verdict: the score, what the loss-net did, and what to try next."""
     following = [said.removeprefix(NEXT) for said in sentences if said.startswith(NEXT)]
     others = [said for said in sentences if not said.startswith(NEXT)]
     score = next((said for said in others if re.search(r": \d\.\d{4} on ", said)), None)

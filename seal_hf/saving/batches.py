@@ -96,7 +96,8 @@ def word_rows(
         columns: further columns by name: the features of a vocabulary, and `predicate`, the position of a word.
 
     Raises:
-        DataError, ValueError: as `encode_words` and `tokenize_words`; or a sentence is longer than the encoder's limit.
+        DataError, ValueError: `encode_words` or `tokenize_words` raises it, or a sentence is longer than the encoder's
+            limit.
     """
     tags = [[0] * len(sentence) for sentence in words]  # not read
     data = Dataset.from_dict({"words": list(words), "tags": tags, **columns})

@@ -129,11 +129,13 @@ def load_loss_net(folder: str | Path, task_net: PreTrainedModel, energy_loss: st
 
 
 def take_loss_net(nets: Any, folder: str | Path | None, args: Any) -> None:
-    """The programs' `--loss_net_path`: the trained loss-net of `folder` replaces that of `nets`, a [`SealModel`]. It
-    keeps its energy; a warning says so if another was requested. Without a folder, `nets` stay as they are.
+    """Replace the loss-net of `nets`, a [`SealModel`], by the trained one of `folder`, as `--loss_net_path` asks.
+
+    The trained loss-net keeps its energy, and a warning says so if another was requested. Without a folder, `nets` stay
+    as they are.
 
     Raises:
-        ValueError: as [`load_loss_net`].
+        ValueError: [`load_loss_net`] refuses the folder.
     """
     if folder is not None:
         fresh = nets.loss_net.config

@@ -364,8 +364,8 @@ class SealModel(nn.Module):
     ) -> None:
         """Save the task-net in `folder` and the loss-net in `folder/_loss_net/`, as safetensors. Adapters are merged if
         possible, unless `adapter_export="adapter"`. `fold_decision` puts the stored decision into the bias of the saved
-        classifier; see [`save_nets`]. The processor, such as a tokenizer, is saved too, if it is known. A loss-net in
-        the folder that these nets were loaded from stays, if it was not loaded."""
+        classifier; see [`save_nets`]. The processor, such as a tokenizer, is saved too, if it is known. A loss-net
+        that was not loaded stays in the folder that these nets were loaded from."""
         source = self.source[0] if self.loss_net is None and self.source is not None else ""
         keeps = bool(source) and Path(source).resolve() == Path(folder).resolve()
         processor = self._known_processor()

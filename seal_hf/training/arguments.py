@@ -474,7 +474,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         self.check()
 
     def check(self) -> None:
-        """ValueError for impossible values or combinations. Called again after a hyper-parameter search sets them."""
+        """Raises ValueError for impossible values or combinations. A hyper-parameter search calls it again."""
         for name, values in (CHOICES | choices()).items():
             value = getattr(self, name)
             if value is not None or getattr(SealTrainingArguments, name, ()) is not None:

@@ -158,7 +158,7 @@ class StructuredTrainer(Trainer):
         return scheduler
 
     def begin_run(self, num_training_steps: int) -> None:
-        """Called when a run begins: its length, space and optimizer are known, no checkpoint is read yet."""
+        """Runs when a run begins: its length, space and optimizer are known, but no checkpoint is read yet."""
         hooks = (type(self).evaluate, type(self).evaluation_loop)
         if all(hook.__module__.startswith("seal_hf.") for hook in hooks):  # a subclass's may give more figures
             check_best_metric(self.args, self.compute_metrics, self.eval_dataset)

@@ -361,5 +361,5 @@ class TwoNetCheckpoints(Checkpoints):
             extension.load(folder)
 
     def clear_repo(self, repo_id: str, token: str | None, revision: str | None) -> None:
-        """A loss-net in the repo belongs to the task-net of an earlier push."""
+        """Remove a loss-net from the repo too, since it belongs to the task-net of an earlier push."""
         remove_stale(repo_id, self._merges, token, revision)

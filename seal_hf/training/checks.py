@@ -236,7 +236,7 @@ def check_computed(trainer: Any, model: nn.Module) -> None:
 
 
 def check_was_trained(loss_net: LossNet, args: SealTrainingArguments) -> None:
-    """For programs: raises ValueError if the loss-net is fresh and is not to be trained."""
+    """Raises ValueError if the loss-net is fresh and is not to be trained. Only the programs call this."""
     if args.loss_net_steps == 0 and args.energy_loss != CROSS_ENTROPY and not loss_net.name_or_path:
         raise ValueError(
             "`loss_net_steps` is 0, which keeps the loss-net fixed, but it is fresh: its energies mean nothing. Name a "

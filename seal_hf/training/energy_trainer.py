@@ -331,7 +331,7 @@ class EnergyTrainingArguments(GuardedArguments):
         self.check()
 
     def check(self) -> None:
-        """ValueError for impossible values or combinations. Called again after a hyper-parameter search sets them."""
+        """Raises ValueError for impossible values or combinations. A hyper-parameter search calls it again."""
         for name in ("bf16", "fp16"):
             if getattr(self, f"{name}_full_eval"):
                 raise ValueError(
@@ -553,7 +553,7 @@ class MaskEnergyTrainer(EnergyTrainer):
     The network is trained on crops.
 
     Args:
-        crop_size: side of a crop in pixels, as in the training rows ([`MaskRows`]); None: inference on whole images.
+        crop_size: side of a crop in pixels, as in the training rows ([`MaskRows`]). None: whole images.
         crop_offsets: where crops begin, or their number along a side, see [`crop_offsets`]. The default, the papers'
             six, makes 36 crops per image, each with its own inference. Two cover 32 pixels in a ninth of the time.
         args, kwargs: as for `EnergyTrainer`.

@@ -42,7 +42,7 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
 
     @classmethod
     def of_trainer(cls, trainer: Any, dataset: Any) -> WindowRepeatSampler:
-        """For the rows, batch size, processes and seed of a trainer."""
+        """Make the sampler for the rows, batch size, processes and seed of a trainer."""
         args = trainer.args
         window = trainer._train_batch_size * args.gradient_accumulation_steps * args.world_size
         if args.batch_repeats == 1:
@@ -201,7 +201,7 @@ class Patience(EarlyStoppingCallback):
             control.should_log = control.should_evaluate = control.should_save = False
 
     def check_metric_value(self, args: Any, state: Any, control: Any, metric_value: float) -> None:
-        """Called after an evaluation, whose figure is the last one of the log."""
+        """Compare the figure of the last evaluation in the log with the best one so far."""
         self._count(args, state)
         if self.early_stopping_patience_counter >= self.early_stopping_patience and args.process_index == 0:
             name, count = args.metric_for_best_model.removeprefix("eval_"), self.early_stopping_patience_counter

@@ -167,7 +167,7 @@ class PredictionDecoder:
         self._positions: Tensor | None = None
 
     def see(self, inputs: dict[str, Tensor]) -> None:
-        """Called before a batch is evaluated. If it lacks labels, its inputs tell which positions are decoded."""
+        """Note a batch before it is evaluated. If it lacks labels, its inputs tell which positions are decoded."""
         if "labels" not in inputs:
             trainer = self.trainer
             self._positions = trainer.space.positions(trainer.model, trainer._prepare_inputs(inputs))

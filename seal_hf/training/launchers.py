@@ -27,7 +27,7 @@ OWN_PARAMETERS = ("separate", "shared")  # encoder modes in which no parameter b
 def check_launcher(
     args: SealTrainingArguments, accelerator: Accelerator | None = None, encoder_mode: str | None = None
 ) -> None:
-    """Called before the accelerator exists, and again with it.
+    """Check the launcher of a run. It is called before the accelerator exists, and again with it.
 
     Args:
         encoder_mode: the loss-net's; default: the one in the arguments.
@@ -144,7 +144,7 @@ def _check_fp16(accelerator: Accelerator) -> None:
 
 
 def _check_processes(accelerator: Accelerator) -> None:
-    """ValueError for processes unaware of each other: they would train the same rows and write to one folder."""
+    """Raises ValueError if processes do not know of each other, and so would train on the same rows."""
     found = accelerator.num_processes
     launched = int(os.environ.get("WORLD_SIZE", found)) if "LOCAL_RANK" in os.environ else found
     if launched != found or (found > 1 and accelerator.distributed_type is DistributedType.NO):
@@ -156,7 +156,7 @@ def _check_processes(accelerator: Accelerator) -> None:
 
 
 def _check_even(accelerator: Accelerator) -> None:
-    """ValueError for processes with unequal numbers of batches: those with more would wait for the others forever."""
+    """Raises ValueError if processes have unequal numbers of batches: those with more would wait for ever."""
     if accelerator.num_processes > 1 and not accelerator.even_batches:
         raise ValueError(
             "`even_batches` is False in `accelerator_config`, but then one process may have a batch more than the "
@@ -165,7 +165,7 @@ def _check_even(accelerator: Accelerator) -> None:
 
 
 def _check_sharding_is_done(args: TrainingArguments, kind: DistributedType) -> None:
-    """ValueError if accelerate silently dropped FSDP or DeepSpeed, as it does without a GPU or with one process."""
+    """Raises ValueError if accelerate has dropped FSDP or DeepSpeed, as it does without a GPU or with one process."""
     for asked, name, variable, wanted in (
         (args.fsdp, "fsdp", "ACCELERATE_USE_FSDP", DistributedType.FSDP),
         (args.deepspeed, "deepspeed", "ACCELERATE_USE_DEEPSPEED", DistributedType.DEEPSPEED),
@@ -192,7 +192,7 @@ def _check_parallelism(accelerator: Accelerator) -> None:
 
 
 def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator, encoder_mode: str) -> None:
-    """ValueError for options that are untested with a sharded task-net, or known to fail."""
+    """Raises ValueError for options that are untested with a sharded task-net, or known to fail."""
     loss = ENERGY_LOSSES.get(args.energy_loss)
     has_partner = loss is not None and loss.has_partner
     balances = loss is not None and EnergyWeight(args).is_share

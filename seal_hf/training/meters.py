@@ -168,7 +168,7 @@ class CarriedFigures:
         return {name: (_own(values, args), count) for name, (values, count) in found}
 
     def see_loss(self, loss: Tensor, args: Any) -> tuple[float, int] | None:
-        """Called after each step, before its log. The first time, add the losses before the checkpoint.
+        """Take the loss after each step, before its log. The first call adds the losses before the checkpoint.
 
         Args:
             loss: the Trainer's sum since the last log, a scalar, which is changed in place.

@@ -62,7 +62,7 @@ def writing(place: str | os.PathLike[str], remedy: str = "") -> Iterator[None]:
 
     Raises:
         DiskFullError: names the file or folder, in place of any error that a full disk causes in a library.
-        NotWritableError: likewise, if the place takes no file.
+        NotWritableError: the place takes no file. It names the place too.
     """
     try:
         yield

@@ -159,7 +159,7 @@ def load_net(auto_class: Any, name: Any, **kwargs: Any) -> Any:
     folder or repo runs only with `trust_remote_code=True`.
 
     Raises:
-        OSError, ValueError: as [`check_origin`], [`check_size`], [`no_questions`].
+        OSError, ValueError: [`check_origin`], [`check_size`] or [`no_questions`] raises it.
     """
     from transformers import AutoConfig
 

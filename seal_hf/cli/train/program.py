@@ -107,7 +107,8 @@ class Program:
             argv: the command line without the program's name; default `sys.argv[1:]`.
 
         Raises:
-            FileNotFoundError, ValueError: as `parse_recipe`; ValueError also for impossible arguments.
+            FileNotFoundError, ValueError: `parse_recipe` raises it.
+            ValueError: the arguments are impossible.
         """
         words = list(sys.argv[1:] if argv is None else argv)
         flags = given_flags(words)
@@ -251,7 +252,7 @@ def labelled_rows(data: Any, arguments: Arguments, model: Any, encode: Callable[
 
 
 def run_facts(prepared: Prepared, data: Any, arguments: Arguments, words: Sequence[str]) -> dict[str, Any]:
-    """What the page of a run says of it, beside what its trainer knows."""
+    """Facts for the page of a run that its trainer does not know."""
     rows = {"train": prepared.trainer.train_dataset, **prepared.splits}
     return {
         "command": command_of(words, arguments.training.world_size),

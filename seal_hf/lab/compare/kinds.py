@@ -189,7 +189,7 @@ class Kind(ABC):
 
     @property
     def program(self) -> Program:
-        """The one whose flags a comparison takes."""
+        """The program whose flags a comparison takes."""
         return self.programs[TASK_NET]
 
     def recipe(self, given: Mapping[str, Any]) -> str:

@@ -318,7 +318,7 @@ TOLD = "seeds validation chosen_by interval least_p_rows difference p_rows p_see
 
 
 def write_page(folder: Path, title: str, command: str = "") -> Path:
-    """Write `report.html` beside `results.json`; arguments as for [`comparison_page`]. Returns the page."""
+    """Write `report.html` beside `results.json`; the arguments are those of [`comparison_page`]. Returns the page."""
     tables = json_object(folder / "results.json", "Remove it, and start the comparison again.")
     text = render(comparison_page(list(tables.values()), title, command))
     with whole_file(folder / PAGE) as unfinished:

@@ -91,7 +91,7 @@ def _bar(row: Bar) -> Html:
 
 
 def legend(rows: Iterable[tuple[str, str, float]]) -> Html:
-    """Classes with their colours, six hexadecimal digits, and their shares."""
+    """A legend of classes, each with its colour, which is six hexadecimal digits, and its share."""
     one = '<li><span class="swatch" style="background:#{colour}"></span> {name} <span class="share">{share}</span></li>'
     listed = (fill(one, name=name, colour=colour, share=percent(share)) for name, colour, share in rows)
     return fill('<h4>Classes</h4><ul class="legend">{rows}</ul>', rows=joined(listed))

@@ -31,7 +31,7 @@ MOVING: dict[str, Any] = {**QUIET, "show_progress": "hidden", "trigger_mode": "a
 
 
 def one_tab(view: View, decoder: gr.Dropdown, threshold: gr.Slider) -> None:
-    """Fields for one input beside its answer, which follows the decoder and the threshold."""
+    """The fields for one input beside its answer. The answer changes with the decoder and the threshold."""
     import gradio as gr
 
     with gr.Row():
@@ -208,7 +208,7 @@ def head(view: View, name: str) -> markup.Html:
 
 
 def decision_fields(view: View) -> tuple[gr.Dropdown, gr.Slider]:
-    """The decoder and the threshold; each follows the other."""
+    """The fields of the decoder and the threshold. A change of one updates the other."""
     import gradio as gr
 
     given = view.kind.options.decoder or view.stored

@@ -69,7 +69,7 @@ def build(model: str, **options: Any) -> Blocks:
 
 
 def words_of(model: str, options: Mapping[str, Any]) -> list[str]:
-    """Options as a command line."""
+    """The words of a command line that gives these options."""
     given = {"model": model, **options}
     return [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
 

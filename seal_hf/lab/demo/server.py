@@ -351,7 +351,7 @@ def check_space(space: bool, share: bool) -> None:
 
 
 def check_port(port: int | None) -> None:
-    """Raises ValueError for a port that another program has."""
+    """Raises ValueError for a port that another program uses."""
     if port is None:
         return
     try:
