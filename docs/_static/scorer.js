@@ -1,5 +1,6 @@
-/* The order of search results: what explains and what helps first, then the reference, then figures. */
-const FIRST = [["concepts/", 40], ["how-to/", 35], ["start/", 30], ["tutorials/", 20], ["results/", -30], ["reference/generated/", -20]];
+/* The order of search results: what helps and what explains first, then the reference, then figures. A word in a title (15)
+   counts more than the folder of its page. */
+const FIRST = [["start/", 9], ["how-to/", 8], ["concepts/", 7], ["tutorials/", 4], ["results/", -10], ["reference/generated/", -6]];
 var Scorer = {
   score: ([page, , , , score]) => score + (FIRST.find(([folder]) => page.startsWith(folder)) || ["", 0])[1],
   objNameMatch: 11,
