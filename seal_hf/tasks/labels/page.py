@@ -586,8 +586,7 @@ def decided_page(
 
 
 def _decided_figures(decisions: LabelDecisions, results: Mapping[str, Any]) -> Section:
-    shown = ("f1_example", "f1_micro", "f1_macro", "jaccard", "exact_match", "hamming_loss")
-    rows = [{"decoder": name, **{key: of[key] for key in shown}} for name, of in results["decoders"].items()]
+    rows = [{"decoder": name, **{key: of[key] for key in OF_DECODERS}} for name, of in results["decoders"].items()]
     marked = [i for i, row in enumerate(rows) if row["decoder"] == results["decoder"]]
     caption = (
         f"Figures of each decoder on {THESE_ROWS}; the one that decides is marked. It was chosen for "

@@ -18,19 +18,19 @@ class PixelLoss(Options):
 
 
 class SoftIoU(PixelLoss):
-    """1 - soft IoU."""
+    """Cross-entropy and 1 - soft IoU."""
 
     also_reads: ClassVar[tuple[str, ...]] = ("soft_iou_weight", "class_weight")
 
 
 class Dice(PixelLoss):
-    """1 - soft F1."""
+    """Cross-entropy and 1 - soft F1 (Dice)."""
 
     also_reads: ClassVar[tuple[str, ...]] = ("dice_weight", "class_weight")
 
 
 class Lovasz(PixelLoss):
-    """The Lovász extension of 1 - IoU, see [`lovasz`]."""
+    """Cross-entropy and the Lovász extension of 1 - IoU, see [`lovasz`]."""
 
     also_reads: ClassVar[tuple[str, ...]] = ("lovasz_weight", "class_weight")
 

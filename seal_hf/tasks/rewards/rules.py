@@ -49,10 +49,10 @@ class Item:
 
     Args:
         values: its keys and values.
-        kind: the key that says its kind.
-        where: file and line, for messages.
-        line: the line.
-        folder: of the file.
+        kind: the key that says which kind of rule it is.
+        where: its file and line, for messages.
+        line: its line in the file.
+        folder: the folder of the file.
     """
 
     def __init__(self, values: Mapping[str, Any], kind: str, where: str, line: int | None, folder: Path):
