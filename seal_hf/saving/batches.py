@@ -52,7 +52,7 @@ def text_rows(texts: Sequence[Text], tokenizer: PreTrainedTokenizerBase, config:
     limits = [trained_inputs(config).get("max_length")]
     limits += [] if reads_whole(config) else [tokenizer.model_max_length, positions(config)]
     limit = min(filter(None, limits), default=None)
-    parts = [list(texts)] if isinstance(texts[0], str) else [list(part) for part in zip(*texts, strict=True)]
+    parts: list[Any] = [list(texts)] if isinstance(texts[0], str) else [list(part) for part in zip(*texts, strict=True)]
     encoded = encoded_texts(parts, tokenizer, limit)
     padding = TEXT_PADDING | {"input_ids": _padding_of(tokenizer, config)}
     return TensorRows(Dataset.from_dict(dict(encoded)), {name: padding[name] for name in encoded})
