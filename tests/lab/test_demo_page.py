@@ -27,7 +27,7 @@ from seal_hf.lab.demo.server import LOCALHOST, access_to
 from seal_hf.lab.demo.views import OWN
 
 pytest.importorskip("gradio", reason="the page needs the extra demo")
-from seal_hf.lab.demo.server import Guard, Uploads
+from seal_hf.lab.demo.guard import Guard, Uploads
 
 ROOT = Path(__file__).resolve().parents[2]
 
