@@ -143,7 +143,7 @@ def questions(base: str = "") -> str:
         "Why not just `Trainer`?": f"""
             It ends with probabilities, and a cut at 0.5 is seldom right. A run fits decisions on validation rows: F1
             rises from {before} to {ours} on three sets of texts ([defaults]({base}defaults.md)).
-            [`seal-hf decide`](docs/how-to/decide.md) does this for any other model.""",
+            [`seal-hf decide fit`](docs/how-to/decide.md) does this for any other model.""",
         "Why not a linear model?": f"""
             Each run fits one on the frozen encoder and shows its figures too. On 1,000 texts fine-tuning is ahead by
             {linear.gain()} ([data sets]({base}defaults.md#beside-a-logistic-regression)).""",

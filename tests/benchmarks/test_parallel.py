@@ -22,6 +22,7 @@ def parallel(monkeypatch):
     yield parallel
 
 
+@pytest.mark.long
 def test_runs_in_parallel_are_those_of_one_process(parallel, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rest = "--losses constant ce --seeds 1"

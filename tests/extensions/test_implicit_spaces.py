@@ -18,6 +18,8 @@ from seal_hf import MaskRows
 from seal_hf.extensions.hypergradient import FINITE_DIFFERENCES, PRODUCTS, flatten
 from seal_hf.tasks.tags.chains import marginals
 
+pytestmark = pytest.mark.long
+
 DAMPING, WEIGHT = 5.0, 0.5  # δ, above the least eigenvalue of these Hessians, and λ1
 SAMPLES = {"contrastive_divergence": 3, "regression_s": 2}  # beside output and gold, of K = 3
 OPTIONS = dict(energy_loss="margin", margin_type="contrastive", energy_weight=WEIGHT, loss_net_learning_rate=0.0)

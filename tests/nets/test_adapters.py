@@ -440,6 +440,7 @@ def test_the_card_of_an_adapter_tells_how_to_load_it(mode, base, rows, tmp_path)
     torch.testing.assert_close(values["probabilities"], expected, atol=1e-6, rtol=0)
 
 
+@pytest.mark.long
 def test_two_processes_end_where_one_does(mode, base, tmp_path):
     """Two DDP wrappers over one frozen base, each around its own adapter."""
     one = adapter_script.train(str(base), mode, str(tmp_path), world=1)
