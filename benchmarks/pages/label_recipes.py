@@ -123,28 +123,28 @@ def default_settings() -> str:
         section(
             "The rate of a fresh head",
             prose("""
-                Under Adam a parameter moves by at most the rate each step, so a fresh classifier at an encoder's rate
-                hardly moves within some hundred steps. It is trained at 1e-2 by default (`--head_learning_rate`), and
-                fresh layers below it at 1e-3. *Before*, encoder and head had one rate, 1e-4 for label sets and 2e-4
-                for tags, and the classifier of texts read the first token. *Now* the head has 1e-2, beside 5e-5 for
-                label sets and 2e-4 for tags, and the classifier reads what the encoder declares, here the mean of the
-                tokens. On texts every set gains; on the tags of wnut17 the difference is within its spread.
-                Cross-entropy on data sets that did not choose these settings, the first 1,000 training rows:
+                A fresh classifier at an encoder's rate hardly moves within some hundred steps. It is trained at 1e-2
+                by default (`--head_learning_rate`), and fresh layers below it at 1e-3. *Before*, encoder and head had
+                one rate, 1e-4 for label sets and 2e-4 for tags, and the classifier of texts read the first token.
+                *Now* the head has 1e-2, beside 5e-5 for label sets and 2e-4 for tags, and the classifier reads the
+                mean of the tokens, as the encoder declares. On texts every set gains; on the tags of wnut17 the
+                difference is within its spread. Cross-entropy on data sets that did not choose these settings, the
+                first 1,000 training rows:
             """),
             judged,
         ),
         section(
             "Beside a logistic regression",
             prose("""
-                The same runs. Each fits a logistic regression on the mean vectors of the encoder as it was, with C and
-                class weights by cross-validation on the training rows, and decides it by the same rule."""),
+                The same runs beside the logistic regression that each fits on mean vectors of the encoder as it was,
+                decided by the same rule."""),
             beside_linear(),
         ),
         section(
             "Soft F1 beside cross-entropy",
             prose("""
-                The same settings and rows with `--task_loss soft_f1`, which adds one minus the soft F1, at its weight
-                of 3. Its weight was not searched. It is not the default."""),
+                The same settings and rows with `--task_loss soft_f1`. Its weight, 3, was not searched. It is not the
+                default."""),
             in_one_figure(dict.fromkeys(TEXTS, SOFT_F1), ("cross-entropy", "soft F1")),
         ),
         section(
