@@ -69,7 +69,7 @@ def test_a_search_that_is_cut_off_goes_on_and_its_best_trial_is_the_run_of_the_f
     whole = run(tmp_path / "whole", "--tune", "3")
     said, found = capsys.readouterr().out, tuning(tmp_path / "whole")
     given, without, drawn = settings(tmp_path / "whole")
-    assert given == {"learning_rate": 1e-3, "dropout": mlc.DROPOUT, "energy_weight": None}  # the run as it is given
+    assert given == {"learning_rate": 1e-3, "dropout": 0.5, "energy_weight": None}  # the run as it is given
     assert without == {**given, "energy_weight": 0.0} and drawn.keys() >= given.keys()
     assert found["metric"] == "f1_micro" and found["held"] == []
     values = [trial["value"] for trial in found["trials"]]
