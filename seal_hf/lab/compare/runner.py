@@ -206,8 +206,8 @@ def claim_folder(runs: Runs, ours: Settings) -> None:
     its command left no run and no trial, as a mistaken command does.
 
     Raises:
-        ValueError: the results in the folder have other settings, of which the message names the first, or they have
-            no record.
+        ValueError: the results in the folder have other settings (the message names the first), or they have no
+            record.
     """
     theirs, begun = runs.identity(), runs.any() or has_trials(runs.work("search"))
     ours, theirs = without_places(ours), theirs and without_places(theirs)

@@ -525,7 +525,7 @@ def hint_of_missed_labels(missed: Mapping[str, int], num_labels: int, split: str
 
 
 def hint_of_empty_sets(decided: np.ndarray, labels: np.ndarray, rows: str, args: Any) -> str | None:
-    """The hint for rows of which most have no gold label: such a row counts as right if nothing is decided. None for
+    """The hint for rows that mostly have no gold label: such a row counts as right if nothing is decided. None for
     other rows.
 
     Args:

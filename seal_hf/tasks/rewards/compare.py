@@ -158,7 +158,7 @@ def few_rows(data: Any, arguments: Arguments, model: Any, encode: Callable[[Any]
 def self_trained_rows(
     data: Any, arguments: Arguments, model: Any, encode: Callable[[Any], Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """All rows. Unlabelled ones get the labels, tags or pixels of which a teacher is at least `confidence` sure;
+    """All rows. Unlabelled ones get the labels, tags or pixels that a teacher is at least `confidence` sure of;
     elsewhere they teach nothing (Lee 2013)."""
     nets = arguments.nets
     check_value("confidence", nets.confidence, least=0, below=1)
@@ -245,7 +245,7 @@ def label(rows: Any, data: Any, labeller: Labeller) -> None:
 # --- the rules as a predictor -----------------------------------------------------------------------------------------
 
 
-MARGIN = 1e-6  # a smaller difference of rewards is none
+MARGIN = 1e-6  # rewards that differ by less count as equal
 MOST_SWEEPS = 50
 
 

@@ -258,7 +258,7 @@ def thresholds_of_label_f1(probabilities: np.ndarray, scale: float = 1.0, shift:
 
     With calibrated probabilities q of N rows, those of one label in descending order, deciding the first k has about
     the expected F1 2 Σ_{i<=k} q_i / (k + Σ_i q_i). The best threshold is half of the highest one (Lipton, Elkan &
-    Narayanaswamy 2014), so it is lower for a rarer or harder label. A label of which the net knows nothing would be
+    Narayanaswamy 2014), so it is lower for a rarer or harder label. A label that the net knows nothing about would be
     decided in every row. Therefore no threshold is below half of the shared one, that of the highest expected F1 over
     all entries. No gold label is read, so rare labels do not overfit.
 
