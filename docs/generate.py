@@ -17,8 +17,7 @@ from typing import Any
 import seal_hf.api
 from seal_hf.__main__ import COMMANDS
 from seal_hf.cli.decide import apply_flags, fit_flags, report_flags
-from seal_hf.cli.evaluate import evaluate_flags
-from seal_hf.cli.predict import predict_flags
+from seal_hf.cli.predict import evaluate_flags, predict_flags
 from seal_hf.cli.recipes import DEFAULT_RECIPES
 from seal_hf.cli.train.program import Program
 from seal_hf.lab.demo.program import demo_flags

@@ -12,7 +12,7 @@ from .utils.messages import did_you_mean, printable
 
 COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "predict": ("seal_hf.cli.predict:main", "apply a saved model to new data: labels, tags, trees or masks"),
-    "evaluate": ("seal_hf.cli.evaluate:main", "measure a saved model on labelled data"),
+    "evaluate": ("seal_hf.cli.predict:evaluate", "measure a saved model on labelled data"),
     "export": ("seal_hf.cli.export:main", "write a saved model as an ONNX file"),
     "train mlc": ("seal_hf.tasks.labels.program:main", "label sets, with a loss-net or without"),
     "train tagging": ("seal_hf.tasks.tags.program:main", "tags: parts of speech, entities, citation fields"),

@@ -23,18 +23,18 @@ from torch import Tensor, nn
 from transformers.trainer_utils import has_length
 from transformers.utils import ModelOutput
 
+from .core.tensors import stateless_noise
 from .energy_losses import GOLD, OUTPUT, SAMPLES, Candidates
 from .extensions import MicroBatch
 from .loss_net.energy_weight import SHARE, row_pulls
 from .nets.encoders import task_features
 from .nets.frozen_encoder import FEATURES, OUTPUTS, encoder_inputs
-from .nets.image_features import with_features
+from .nets.heads import with_features
 from .nets.task_nets import check_has_logits
 from .training.checks import check_begun, check_computed
 from .training.evaluation import counted_rows
 from .training.two_nets import TwoNetTrainer
 from .utils.modules import frozen, in_evaluation, keeping_statistics, train_mode
-from .utils.tensors import stateless_noise
 
 EVALUATED, HELD = 1, 2  # streams of noise: samples of an evaluation; candidates' values at unknown labels
 EVALUATION_SAMPLES = 8  # per row, which the energy should tell from gold

@@ -124,7 +124,7 @@ def test_packages_of_extras_are_imported_where_they_are_used():
             modules += [node.module] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
             found += [(file.name, module) for module in modules if module.split(".")[0] in extra]
     late = {"guard.py": "guard"}  # of the demo: a class of it has one of starlette's as base
-    tops = [node for node in ast.parse((ROOT / "seal_hf/lab/demo/server.py").read_text(encoding="utf-8")).body]
+    tops = [node for node in ast.parse((ROOT / "seal_hf/lab/demo/program.py").read_text(encoding="utf-8")).body]
     early = {node.module for node in tops if isinstance(node, ast.ImportFrom)} & set(late.values())
     others = [(name, module) for name, module in found if name not in late]
     assert "matplotlib" in extra and others == [] and not early

@@ -9,8 +9,9 @@ from torch import nn
 from transformers import AutoModelForMultipleChoice
 
 from seal_hf import MLPConfig, MLPForMultiLabel, OutputSpace, SealModel, SealTrainer, SealTrainingArguments, TensorRows
-from seal_hf.cli import evaluate, predict
+from seal_hf.cli import predict
 from seal_hf.cli.output_kind import Evaluation, OutputKind
+from seal_hf.cli.predict import evaluate
 from seal_hf.cli.train.closing import close_run, reported
 from seal_hf.core.energy import Energy
 from seal_hf.core.task import TASKS, Task
@@ -143,7 +144,7 @@ def test_a_task_trains_with_an_energy_and_is_saved_loaded_predicted_and_reported
     predict.main([*given, "--output", str(output)])
     written = [json.loads(line)["predicted"] for line in output.read_text().splitlines()]
     assert written == seal.space.decode(seal(features=features).logits).tolist()
-    evaluate.main(given)
+    evaluate(given)
     assert f"accuracy {after:.4f}" in capsys.readouterr().out
     card, page = (folder / "README.md").read_text(), (folder / "report.html").read_text()
     assert f"| orders that are right | {after:.4f} | - |" in card and "SealForOrder.from" in card

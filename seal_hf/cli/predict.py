@@ -1,12 +1,14 @@
-"""`seal-hf predict`: the predictions of a saved task-net for the rows of a file, a folder or a Hub id.
+"""`seal-hf predict` and `seal-hf evaluate`: the predictions of a saved task-net for the rows of a file, a folder or a
+Hub id, and the figures of its decisions on labelled rows.
 
-Label sets are predicted for csv, tsv, jsonl, parquet and ARFF files, folders of `save_to_disk` and data sets of the
-Hub, tags for columns, lines of text, csv, jsonl, parquet and folders of `save_to_disk`, masks for images. The suffix of
+Label sets are read from csv, tsv, jsonl, parquet and ARFF files, folders of `save_to_disk` and data sets of the Hub,
+tags from columns, lines of text, csv, jsonl, parquet and folders of `save_to_disk`, masks from images. The suffix of
 the output gives its format.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -14,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..utils.faults import AGAIN, writing
-from ..utils.files import check_writable
-from ..utils.messages import one_line
-from .flags import Flags, add_common, add_predict, open_kind
+from ..utils.files import check_writable, whole_file
+from ..utils.messages import one_line, printable
+from .flags import Flags, add_common, add_evaluate, add_predict, open_kind
 from .programs import Processes, check_one_process, is_first_process
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from .output_kind import OutputKind
 
 CELLS = (".csv", ".tsv")  # what a spreadsheet opens
-DESCRIPTION = "Predict label sets, tags or masks with a saved task-net. The rows need no labels."
+TO_PREDICT = "Predict label sets, tags or masks with a saved task-net. The rows need no labels."
+TO_EVALUATE = "Measure the decisions of a saved task-net on all rows of a labelled input. Nothing is tuned on them."
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -85,9 +88,48 @@ def _opened(flags: Flags, options: Namespace, output: Path | None) -> tuple[Outp
 
 def predict_flags() -> Flags:
     """The flags of this program."""
-    flags = Flags("seal-hf predict", DESCRIPTION)
+    flags = Flags("seal-hf predict", TO_PREDICT)
     add_common(flags)
     add_predict(flags)
+    return flags
+
+
+def evaluate(argv: Sequence[str] | None = None) -> None:
+    """Evaluate, print the figures and write them.
+
+    Args:
+        argv: the command line without the program's name; default `sys.argv[1:]`.
+
+    Raises:
+        ValueError, OSError: one line tells what is wrong and what to do.
+    """
+    flags = evaluate_flags()
+    options = flags.parsed(argv)
+    output = None if options.output is None else Path(options.output)
+
+    def opened() -> tuple[OutputKind, Reader]:
+        check_new(output, options.overwrite, options.input)
+        if output is not None:
+            check_format(output, (".json",))
+        kind = open_kind(flags, options)
+        return kind, kind.open_input(gold=True)
+
+    kind, reader = Processes().first_alone(opened)
+    evaluation = kind.evaluate(reader)
+    if output is not None:  # first: the reader of what is printed may go away
+        with whole_file(output) as unfinished:
+            text = json.dumps(evaluation.results, indent=1, ensure_ascii=False)
+            unfinished.write_text(text + "\n", encoding="utf-8")
+    for note in reader.notes:
+        print(printable(f"{flags.prog}: {note}"), file=sys.stderr)
+    print(printable(evaluation.text))
+
+
+def evaluate_flags() -> Flags:
+    """The flags of this program."""
+    flags = Flags("seal-hf evaluate", TO_EVALUATE)
+    add_common(flags)
+    add_evaluate(flags)
     return flags
 
 

@@ -34,7 +34,7 @@ from ..utils.options import default_of
 from ..utils.recorded import recorded
 from .programs import check_one_process
 from .search import Goal, Group, Settings, Space, check_optuna, search
-from .train.arguments import Arguments
+from .train.flags import Arguments
 from .workers import Workers
 
 WEIGHTS = (0.0, 0.03, 0.1, 0.3, 1.0)  # λ1 beside the given one: cross-entropy alone, and shares of the task loss's pull

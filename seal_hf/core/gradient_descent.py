@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from ..utils.options import check_value
-from ..utils.tensors import wide
 from .label_sets import LabelSets
+from .tensors import wide
 
 OPTIMIZERS = ("adam", "projected")
 STARTS = ("zeros", "uniform", "random", "task_net")

@@ -16,12 +16,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..core.space import OutputSpace
+from ..core.tensors import perturbed
 from ..energy_losses import EnergyLoss
 from ..loss_net.energy_weight import EnergyWeight
 from ..loss_net.learner import Learner
 from ..loss_net.loss_net import LossNet
 from ..utils.modules import keeping_statistics
-from ..utils.tensors import perturbed
 
 
 @dataclass

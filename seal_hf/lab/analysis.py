@@ -30,8 +30,8 @@ from transformers.utils import CONFIG_NAME
 
 from ..cli.programs import run_program
 from ..cli.recipes import parse_recipe
-from ..core.sequences import pack
 from ..core.task import Registry
+from ..core.tensors import pack
 from ..data import DataError
 from ..data.tensors.collators import TensorRows
 from ..loss_net.loss_net import LOSS_NET_FOLDER, LossNetConfig

@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 
 from ..core.energy import ENERGIES, Energy, check_energy_options, of_shape
 from ..core.label_sets import LabelSets
-from ..core.sequences import at_least_float32
+from ..core.tensors import at_least_float32
 from ..nets.adapters import LIBRARIES, LossAdapter
 from ..nets.cnn import CNNEncoder
 from ..nets.encoders import ENCODER_MODES, MLPEncoder, vector, without_pooler

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, TokenClassifierOutput
 
-from ..core.sequences import take
+from ..core.tensors import take
 
 PADDING = 0  # id in every vocabulary: words, characters, features; 1 is unknown
 

@@ -14,7 +14,7 @@ from transformers.utils import logging
 from ..utils.modules import evaluating, without_wrapper
 from .adapters import LIBRARIES, library_of
 from .encoders import encoder_options, pool
-from .image_features import blank_images, reads_images, shared_size
+from .heads import blank_images, reads_images, shared_size
 
 logger = logging.get_logger(__name__)
 

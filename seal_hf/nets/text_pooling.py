@@ -28,7 +28,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
-from ..core.sequences import pack
+from ..core.tensors import pack
 from ..utils.options import check_value
 from .encoders import encoder_options, pool, vector, without_pooler
 from .heads import FIRST, LAST, MEAN, POOLINGS, label_loss, read_tokens

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..energy_losses import CROSS_ENTROPY
-from ..saving.run_record import RESULTS
+from ..saving.checkpoints import RESULTS
 from ..utils.files import json_object
 from ..utils.messages import printable
 from ..utils.messages import results_table as results_table

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from ..core.task import Registry
-from ..saving.checkpoints import last_complete_checkpoint, step_of
-from ..saving.run_record import read_record
+from ..saving.checkpoints import last_complete_checkpoint, read_record, step_of
 from ..utils.files import json_object, whole_file
 from .common import NEXT, PAGE, REPORT, Verdict, called_by, figure_rows, results_of
 from .page import SHOWN, Card, Number, Page, Plot, Section, Table, render

@@ -24,7 +24,7 @@ from ..loss_net.loss_net import LOSS_NET_FOLDER, LossNet
 from ..nets.adapters import LIBRARIES, AdapterLibrary, LossAdapter, check_adapters, library_of
 from ..nets.adapters.peft import as_json, quantization_of
 from ..nets.encoders import encoder_options, without_pooler
-from ..nets.image_features import blank_images, reads_images
+from ..nets.heads import blank_images, reads_images
 from ..nets.text_pooling import PooledConfig
 from ..utils.faults import writing
 from ..utils.files import json_object

@@ -24,8 +24,7 @@ from ..loss_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
 from ..nets.adapters import LIBRARIES, check_adapters, library_of, with_adapter
 from ..nets.adapters.peft import keep_layout
 from ..nets.encoders import ENCODER_MODES, encoder_options, task_features, without_pooler
-from ..nets.heads import MEAN, pooling_for
-from ..nets.image_features import reads_images, with_features
+from ..nets.heads import MEAN, pooling_for, reads_images, with_features
 from ..nets.task_nets import check_is_pretrained_model, check_num_labels, encoder_for, encoder_of, feature_size
 from ..utils.gate import check_trust, load_net
 from ..utils.modules import without_wrapper

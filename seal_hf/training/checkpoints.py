@@ -32,7 +32,16 @@ from ..loss_net.loss_net import LOSS_NET_FOLDER, LossNet
 from ..nets.adapters import library_of
 from ..nets.frozen_encoder import FEATURES, OUTPUTS
 from ..nets.text_pooling import PooledConfig, reading_in_words
-from ..saving.checkpoints import check_complete, checkpoint_to_resume, rotate, written_whole
+from ..saving.checkpoints import (
+    check_complete,
+    check_same_run,
+    checkpoint_to_resume,
+    plain,
+    read_record,
+    rotate,
+    write_record,
+    written_whole,
+)
 from ..saving.export import ADAPTER_FILES, folded, remove_stale, save_nets, saves_merged
 from ..saving.loss_net import (
     STATE,
@@ -42,7 +51,6 @@ from ..saving.loss_net import (
     save_learner_state,
     save_loss_net,
 )
-from ..saving.run_record import check_same_run, plain, read_record, write_record
 from ..saving.states import (
     are_renamed,
     check_like,

@@ -24,7 +24,7 @@ from ..loss_net.loss_net import LossNet
 from ..nets.adapters import LossAdapter, check_adapters, library_of
 from ..nets.adapters.peft import quantization_of
 from ..nets.encoders import MLPEncoder
-from ..nets.image_features import reads_images
+from ..nets.heads import reads_images
 from ..nets.task_nets import feature_size
 from ..saving.export import saves_merged
 from ..saving.model import model_classes

@@ -29,6 +29,7 @@ from transformers.utils import ModelOutput
 from ..core.gradient_descent import OPTIMIZERS, STARTS, GradientBasedInference
 from ..core.space import OutputSpace
 from ..core.task import SPACES
+from ..core.tensors import stateless_noise, wide
 from ..data.tensors.images import check_crop_size, crop_averaged
 from ..energy_losses import (
     GOLD,
@@ -47,7 +48,6 @@ from ..nets.frozen_encoder import encoder_inputs
 from ..saving.model import SealModel
 from ..utils.modules import evaluating
 from ..utils.options import check_value
-from ..utils.tensors import stateless_noise, wide
 from .arguments import GuardedArguments
 from .base import StructuredTrainer
 from .checks import check_task_net

@@ -16,7 +16,7 @@ from transformers.trainer_utils import has_length
 from ..core.space import OutputSpace
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.images import ImageRows, MaskRows, pixel_scaling
-from ..nets.image_features import PIXELS, reading
+from ..nets.heads import PIXELS, reading
 from ..utils.messages import closest
 from ..utils.modules import in_evaluation
 from .arguments import SealTrainingArguments

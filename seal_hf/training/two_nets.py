@@ -27,8 +27,8 @@ from ..nets.frozen_encoder import FEATURES, OUTPUTS, FrozenEncoder, with_cached_
 from ..nets.heads import MEAN
 from ..nets.task_nets import check_is_pretrained_model
 from ..reports.common import Verdict
+from ..saving.checkpoints import read_record
 from ..saving.model import SealModel, kind_of
-from ..saving.run_record import read_record
 from ..utils.compat import enable_gradient_checkpointing
 from ..utils.modules import hold_statistics
 from .arguments import SealTrainingArguments

@@ -14,7 +14,8 @@ from predicting import trained_on_features, write
 from pyarrow import parquet
 from scipy.special import logit
 
-from seal_hf.cli import decide, evaluate, predict
+from seal_hf.cli import decide, predict
+from seal_hf.cli.predict import evaluate
 from seal_hf.core.hierarchy import Hierarchy
 from seal_hf.data.score_files import read_gold, read_scores
 from seal_hf.decisions import ClassMaskDecisions, LabelDecisions, MaskDecisions
@@ -374,7 +375,7 @@ def test_a_model_decides_by_the_file_as_by_its_own(tmp_path):
     assert by_file == applied != stored
     decide.report(words(files, "--decisions", tmp_path / "d.json", "--output", tmp_path / "decided.json"))
     model["--input"] = tmp_path / "gold.parquet"
-    evaluate.main(words(model, "--decoder", tmp_path / "d.json", "--output", tmp_path / "evaluated.json"))
+    evaluate(words(model, "--decoder", tmp_path / "d.json", "--output", tmp_path / "evaluated.json"))
     ours, theirs = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("decided", "evaluated"))
     assert ours["labels"] == theirs["labels"] and ours["decoder"] == theirs["decoder"] == "thresholds"
     sets = ("f1_example", "f1_macro", "hamming_loss", "exact_match")

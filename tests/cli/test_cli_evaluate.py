@@ -16,7 +16,7 @@ from sklearn.metrics import average_precision_score, f1_score, hamming_loss, pre
 from tiny_models import LABELS, tiny_texts, tiny_tokenizer
 
 from seal_hf import MLPConfig, MLPForMultiLabel, SealForMultiLabel, TensorRows, tokenize
-from seal_hf.cli.evaluate import main
+from seal_hf.cli.predict import evaluate as main
 from seal_hf.core.arrays import sigmoid
 from seal_hf.decisions import LabelDecisions
 from seal_hf.tasks.labels import files as labels_module

@@ -13,8 +13,7 @@ from seal_hf import (
     MultiLabelSpace,
     SealTrainingArguments,
 )
-from seal_hf.cli.evaluate import evaluate_flags
-from seal_hf.cli.predict import predict_flags
+from seal_hf.cli.predict import evaluate_flags, predict_flags
 from seal_hf.cli.programs import UsageError
 from seal_hf.cli.train.flags import check_flags, readers
 from seal_hf.core.task import TASKS

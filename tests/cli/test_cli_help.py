@@ -9,7 +9,7 @@ import pytest
 from transformers import TrainingArguments
 
 from seal_hf import EnergyTrainingArguments, SealTrainingArguments
-from seal_hf.cli import evaluate, predict
+from seal_hf.cli import predict
 from seal_hf.cli.programs import UsageError
 from seal_hf.cli.recipes import recipe_parser
 from seal_hf.cli.train.flags import GROUPS, MAIN, declared_by_us, documented, meaning
@@ -111,7 +111,7 @@ def test_an_unknown_group_is_named_with_its_neighbour(help_of):
         mlc.main(["--help", "decision"])
 
 
-@pytest.mark.parametrize("flags", [predict.predict_flags, evaluate.evaluate_flags, demo_flags])
+@pytest.mark.parametrize("flags", [predict.predict_flags, predict.evaluate_flags, demo_flags])
 def test_programs_that_read_a_model_have_groups_too(flags, capsys):
     def shown(*words):
         with pytest.raises(SystemExit):

@@ -12,7 +12,8 @@ from fake_hub import FakeHub, Repo
 from tiny_images import COLOURS, saved_encoder, squares, write_csv, write_files, write_folder
 
 from seal_hf import SealForMultiLabel
-from seal_hf.cli import evaluate, predict
+from seal_hf.cli import predict
+from seal_hf.cli.predict import evaluate
 from seal_hf.data import DataError
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.labels.metrics import set_metrics
@@ -193,7 +194,7 @@ def test_stored_images_become_their_paths(run, tmp_path):
 
 def test_the_figures_are_those_of_the_decisions(run, tmp_path):
     folder, data = run
-    evaluate.main([*map(str, ["--model", folder, "--input", data, "--output", tmp_path / "found.json"])])
+    evaluate([*map(str, ["--model", folder, "--input", data, "--output", tmp_path / "found.json"])])
     found = json.loads((tmp_path / "found.json").read_text())
     images, labels = squares(40)
     _, decisions = SealForMultiLabel.from_pretrained(folder, with_loss_net=False).predict(list(images))
@@ -206,8 +207,9 @@ def test_the_figures_are_those_of_the_decisions(run, tmp_path):
 
 CLIENT = """
 import sys
-from seal_hf.cli import evaluate, predict
-evaluate.main(["--model", sys.argv[1], "--input", "user/photos", "--output", "found.json"])
+from seal_hf.cli import predict
+from seal_hf.cli.predict import evaluate
+evaluate(["--model", sys.argv[1], "--input", "user/photos", "--output", "found.json"])
 predict.main(["--model", sys.argv[1], "--input", "user/photos", "--output", "out.jsonl"])
 """
 
@@ -242,7 +244,7 @@ def test_an_input_that_does_not_fit_is_one_line(run, tmp_path, command, given, w
     (tmp_path / "new" / "deep.tif").write_bytes(b"x")
     (tmp_path / "other.csv").write_text("text,labels\na,red\n")
     write_csv(tmp_path / "lost.csv", ["no.png"], squares(1)[1])
-    call = {"evaluate": evaluate.main, "predict": predict.main}[command]
+    call = {"evaluate": evaluate, "predict": predict.main}[command]
     output = tmp_path / ("o.json" if command == "evaluate" else "o.csv")
     message = message_of(call, "--model", run[0], "--input", tmp_path / given, "--output", output)
     assert all(word in message for word in words), message

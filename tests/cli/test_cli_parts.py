@@ -18,8 +18,8 @@ from tiny_models import LABELLED, tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification
 
 from seal_hf import fcn_image_processor
-from seal_hf.cli.evaluate import main as evaluate
 from seal_hf.cli.output_kind import OutputKind, Parts
+from seal_hf.cli.predict import evaluate
 from seal_hf.cli.predict import main as predict
 
 pytest.importorskip("PIL", reason="image files need pillow")

@@ -12,7 +12,7 @@ import torch
 from tiny_class_masks import NAMES, shapes
 
 from seal_hf import MaskRows, SealForSegmentation, fcn_image_processor, resize_to
-from seal_hf.cli.evaluate import main as evaluate
+from seal_hf.cli.predict import evaluate
 from seal_hf.cli.predict import main as predict
 from seal_hf.core.masks import palette
 from seal_hf.decisions import ClassMaskDecisions

@@ -192,7 +192,7 @@ def test_a_folder_of_other_things_is_never_replaced(saved, images):
 
 
 def evaluated(capsys, model, source, *flags):
-    from seal_hf.cli.evaluate import main as evaluate
+    from seal_hf.cli.predict import evaluate
 
     evaluate(["--model", model, "--input", str(source), "--batch_size", "5", *flags])
     return capsys.readouterr()

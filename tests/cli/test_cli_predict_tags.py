@@ -349,7 +349,7 @@ def test_roles_need_their_predicate(tmp_path, marker):
 
 
 def evaluated(capsys, model, source, *flags):
-    from seal_hf.cli.evaluate import main as evaluate
+    from seal_hf.cli.predict import evaluate
 
     evaluate(["--model", model, "--input", str(source), *flags])
     return capsys.readouterr().out

@@ -11,7 +11,7 @@ from transformers import HfArgumentParser, TrainingArguments
 
 from seal_hf import EnergyTrainingArguments, SealTrainingArguments
 from seal_hf.cli.recipes import packaged_recipe, parse_recipe
-from seal_hf.cli.train.arguments import RunArguments, early_stopping
+from seal_hf.cli.train.flags import RunArguments, early_stopping
 from seal_hf.tasks.labels import program as mlc
 
 # "billion laughs": ten aliases of ten aliases of ...

@@ -6,8 +6,8 @@ import sys
 import pytest
 from predicting import trained_on_texts, write
 
-from seal_hf.cli.evaluate import main as evaluate
 from seal_hf.cli.export import main as export
+from seal_hf.cli.predict import evaluate
 from seal_hf.cli.predict import main as predict
 from seal_hf.utils.files import whole_file
 

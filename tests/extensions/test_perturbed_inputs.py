@@ -8,9 +8,9 @@ from torch import nn
 from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
 from seal_hf import BinaryMaskSpace, LossNet, LossNetConfig, MaskRows, SealForSegmentation
+from seal_hf.core.tensors import perturbed
 from seal_hf.energy_losses import Ranking
 from seal_hf.utils.modules import keeping_statistics
-from seal_hf.utils.tensors import perturbed
 
 INPUTS = dict(loss="ranking", sample_coherence="inputs", num_samples=5, max_steps=1, accumulation=2, batch=4)
 

@@ -22,8 +22,7 @@ from chromium import Chromium, found_chromium
 from predicting import trained_on_texts
 from test_demo import EVIL, view_of
 
-from seal_hf.lab.demo.program import build, demo_flags, main
-from seal_hf.lab.demo.server import LOCALHOST, access_to
+from seal_hf.lab.demo.program import LOCALHOST, access_to, build, demo_flags, main
 from seal_hf.lab.demo.views import OWN
 
 pytest.importorskip("gradio", reason="the page needs the extra demo")

@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoModelForImageClassification, pipeline
 
 from seal_hf import CNNConfig, CNNForImageClassification, MultiLabelSpace, cnn_image_processor
 from seal_hf.nets.encoders import pool
-from seal_hf.nets.image_features import blank_images, reads_images, shared_size, with_features
+from seal_hf.nets.heads import blank_images, reads_images, shared_size, with_features
 
 
 def cnn(**options):

@@ -11,7 +11,7 @@ import pytest
 import tiny_run
 from test_run_record import files
 
-from seal_hf.saving.run_record import RECORD
+from seal_hf.saving.checkpoints import RECORD
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
 from seal_hf.utils.files import LOCK, locked

@@ -14,7 +14,8 @@ from tiny_models import tiny_arguments, tiny_config, tiny_features, tiny_tokeniz
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from seal_hf import SealForMultiLabel, SealTrainer, fcn_image_processor
-from seal_hf.cli import evaluate, predict
+from seal_hf.cli import predict
+from seal_hf.cli.predict import evaluate
 from seal_hf.data.tensors.words import load_tokenizer
 from seal_hf.saving import load_loss_net, mark_complete
 from seal_hf.saving.kinds import saved_config

@@ -13,7 +13,7 @@ import torch
 from seal_hf import EnergyTrainer, EnergyTrainingArguments, TensorRows
 from seal_hf.lab.compare.runner import EARLIER, Runs, claim_folder
 from seal_hf.saving import mark_complete
-from seal_hf.saving.run_record import RECORD, check_same_run, plain
+from seal_hf.saving.checkpoints import RECORD, check_same_run, plain
 from seal_hf.utils.messages import RETIRED
 
 SAVES = dict(save_strategy="steps", save_steps=4)

@@ -29,9 +29,9 @@ from ...nets.text_pooling import PooledConfig, reading_in_words
 from ...reports.common import LABEL_REPORT, PAGE, REPORT, UNASKED, VERDICT, Ending, predict_command
 from ...reports.plots import has_matplotlib
 from ...reports.run_page import write_page
+from ...saving.checkpoints import plain
 from ...saving.export import saves_merged
 from ...saving.model import SealModel
-from ...saving.run_record import plain
 from ...training.card import versions
 from ...training.checkpoints import record_of
 from ...training.hints import verdict_of

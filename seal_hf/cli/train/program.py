@@ -15,7 +15,7 @@ from transformers import set_seed
 from transformers.utils.logging import disable_progress_bar
 
 from ...reports.common import SHOWN, Ending
-from ...saving.run_record import check_output_dir, remove_checkpoints
+from ...saving.checkpoints import check_output_dir, remove_checkpoints
 from ...utils.faults import RESUMED, writing
 from ...utils.files import locked
 from ...utils.messages import printable
@@ -34,9 +34,8 @@ from ..recipes import (
 )
 from ..search import Space
 from ..tune import Tuning
-from .arguments import Arguments
 from .closing import close_run, command_of, log_in_lines, reported, what_begins_anew, without_reports
-from .flags import GROUPS, Help, check_flags, of_other_tasks, recipes_that_hold
+from .flags import GROUPS, Arguments, Help, check_flags, of_other_tasks, recipes_that_hold
 
 NO_SETTINGS = (
     "dataset",

@@ -20,7 +20,7 @@ from datasets import Dataset, Features, List, Value
 from numpy.typing import ArrayLike
 from transformers import AutoTokenizer, BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
-from ...core.sequences import IGNORED
+from ...core.tensors import IGNORED
 from ...utils.files import loading
 from ...utils.gate import TOKENIZER, check_origin, check_trust, no_questions
 from ...utils.options import check_value

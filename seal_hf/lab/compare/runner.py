@@ -26,7 +26,7 @@ import seal_hf
 
 from ...cli.programs import message_of
 from ...cli.search import Goal, begun, check_optuna, has_trials, search
-from ...cli.train.arguments import Arguments
+from ...cli.train.flags import Arguments
 from ...cli.train.program import Prepared
 from ...cli.workers import POLL, Workers
 from ...data.hygiene import fingerprint

@@ -20,8 +20,7 @@ from ...core.decisions import folds
 from ...data.tensors.collators import TensorRows, longest_first
 from ...nets.encoders import inputs_of, task_features
 from ...nets.frozen_encoder import OUTPUTS
-from ...nets.heads import MEAN
-from ...nets.image_features import head_of, reads_images, shared_size, with_features
+from ...nets.heads import MEAN, head_of, reads_images, shared_size, with_features
 from ...training.evaluation import are_too_many
 from ...utils.modules import in_evaluation, without_wrapper
 from .decisions.fit import fit_labels

@@ -33,8 +33,7 @@ from ...data.tensors.words import load_tokenizer, saved_tokenizer
 from ...nets.adapters import LIBRARIES
 from ...nets.cnn import CNNConfig, CNNForImageClassification
 from ...nets.encoders import MLPConfig, MLPEncoder, MLPForMultiLabel
-from ...nets.heads import FIRST, LAST, MEAN, POOLINGS
-from ...nets.image_features import reading, reads_images
+from ...nets.heads import FIRST, LAST, MEAN, POOLINGS, reading, reads_images
 from ...nets.text_pooling import (
     IN_WORDS,
     PooledConfig,

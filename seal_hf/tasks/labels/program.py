@@ -15,7 +15,7 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from transformers.utils import logging
 
 from ...cli.search import DROPOUT_RANGE, ENERGY_RATES, FINE_TUNED, RATE, TEXT_RATE, Space
-from ...cli.train.arguments import TOO_LONG, Arguments, OriginArguments, RunArguments
+from ...cli.train.flags import TOO_LONG, Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
 from ...core.energy import energies_of
 from ...core.hierarchy import store_hierarchy

@@ -19,7 +19,7 @@ from ...core.decisions import FIXED, THRESHOLD
 from ...core.hierarchy import Hierarchy
 from ...core.space import OutputSpace
 from ...nets.cnn import CNNConfig
-from ...nets.image_features import reads_images
+from ...nets.heads import reads_images
 from ...nets.text_pooling import PooledConfig, classifier_reads, reading_in_words
 from ...reports.card_kinds import ADAPTERS_LIBRARY, OURS, PEFT_LIBRARY, CardKind, cut_in_words
 from ...reports.common import LABEL_REPORT, SHOWN, Ending, chosen_line, figure_rows, results_table, score_of

@@ -12,7 +12,7 @@ from typing import Any
 from transformers import AutoModelForSemanticSegmentation
 
 from ...cli.search import ENERGY_RATES, FINE_TUNED, RATE, Space
-from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
+from ...cli.train.flags import Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
 from ...data import MaskDataArguments, SegmentationData, load_masks
 from ...data.tensors.images import (

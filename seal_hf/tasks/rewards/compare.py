@@ -19,11 +19,11 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ...cli.search import RATE, Choice, LogUniform, Range, Uniform
-from ...cli.train.arguments import Arguments
+from ...cli.train.flags import Arguments
 from ...cli.train.program import Program
 from ...core.masks import IGNORE
-from ...core.sequences import IGNORED
 from ...core.space import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET, OutputSpace
+from ...core.tensors import IGNORED
 from ...data import MultiLabelData, SegmentationData, TagSequenceData
 from ...lab.compare.kinds import BASELINE, CONSTANT, LOSS_NET_RATE, NET, SEAL, TASK_NET, WEIGHT, Kind, Method
 from ...nets.frozen_encoder import encoder_inputs

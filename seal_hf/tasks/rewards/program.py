@@ -17,7 +17,7 @@ from typing import Any
 from datasets import concatenate_datasets
 
 from ...cli.recipes import parse_recipe, read_recipe, recipe_named
-from ...cli.train.arguments import Arguments, OriginArguments, RunArguments
+from ...cli.train.flags import Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program
 from ...data import (
     DataArguments,

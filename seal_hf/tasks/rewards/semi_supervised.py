@@ -20,8 +20,8 @@ import torch
 from datasets import Dataset, concatenate_datasets
 from torch import Tensor
 
-from ...core.sequences import IGNORED
 from ...core.space import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET
+from ...core.tensors import IGNORED
 from ...data import DataError, MultiLabelData, SegmentationData, TagSequenceData
 from ...data.common import IMAGE, PAIR, fixed_size_column
 from ...data.masks import SegmentationSplit

@@ -27,9 +27,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ...core.masks import IGNORE, log_odds
-from ...core.sequences import IGNORED, at_least_float32
 from ...core.space import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET, LossTraits, OutputSpace
-from ...utils.tensors import wide
+from ...core.tensors import IGNORED, at_least_float32, wide
 from ..labels.space import ABSENT, UNKNOWN, MultiLabelSpace
 from ..masks.space import BinaryMaskSpace, MaskSpace, PixelSpace, counted
 from ..tags.space import TagSequenceSpace

@@ -33,8 +33,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...core.sequences import pack
 from ...core.tag_schemes import scheme_of, split_tag
+from ...core.tensors import pack
 from .reward import Conflict, Rules
 from .rules import SHAPES, TAG_KINDS, Rule
 

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...core.sequences import IGNORED, at_least_float32, inverse_transform, pack, take, unpack
+from ...core.tensors import IGNORED, at_least_float32, inverse_transform, pack, take, unpack
 from ...core.trees import has_trees, levels_of
 
 TINY = {torch.float64: 1e-200, torch.float32: 1e-30}  # of a sum of terms of at most 1; 1 / TINY is finite

@@ -152,7 +152,7 @@ def fit_tags(
 
 def predicted_tags(trainer: Any, dataset: Any, decoders: Sequence[str]) -> tuple[dict[str, Tags], Tags]:
     """Tag names at labelled positions: those of each decoder, from one pass over the rows, and gold."""
-    from ...core.sequences import IGNORED
+    from ...core.tensors import IGNORED
     from ...training.evaluation import predicted
 
     output = predicted(trainer, dataset, decoders)

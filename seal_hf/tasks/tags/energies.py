@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...core.energy import Energy, of_shape
-from ...core.sequences import pack, take
+from ...core.tensors import pack, take
 
 TINY = 1e-20  # lower bound of a probability before its logarithm
 

@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForTokenClassification, PreTrainedModel
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file, logging
 
-from ...core.sequences import IGNORED
+from ...core.tensors import IGNORED
 from ...data import TagSequenceData, load_tags
 from ...data.common import DataError
 from ...data.sentences import Sentence

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from datasets import Dataset
 
 from ...cli.search import FINE_TUNED, RATE, Space
-from ...cli.train.arguments import TOO_LONG, Arguments, OriginArguments, RunArguments
+from ...cli.train.flags import TOO_LONG, Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
 from ...core.energy import energies_of
 from ...data import TagDataArguments, TagSequenceData, load_srl, load_tags, load_trees

@@ -22,9 +22,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ...core.sequences import IGNORED, at_least_float32, inverse_transform, uniform
 from ...core.space import OutputSpace, all_counted, balanced_weights, mixed_logs, repeated_bits
 from ...core.tag_schemes import allowed_transitions, core_roles, scheme_of
+from ...core.tensors import IGNORED, at_least_float32, inverse_transform, uniform
 from ...utils.messages import did_you_mean
 from . import chains as crf
 from .chains import FREE, LOWEST, unique_viterbi

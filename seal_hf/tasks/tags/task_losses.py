@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...core.sequences import IGNORED, at_least_float32
 from ...core.tag_schemes import core_roles
 from ...core.task_losses import loss_named, mean, refuse
+from ...core.tensors import IGNORED, at_least_float32
 from ...utils.options import Options, option
 from .chains import CRF
 

@@ -12,7 +12,7 @@ from tiny_models import LABELLED, tiny_config
 from transformers import AutoModel
 
 from seal_hf import SealForMultiLabel
-from seal_hf.cli.evaluate import main as evaluate
+from seal_hf.cli.predict import evaluate
 from seal_hf.cli.predict import main as predict
 from seal_hf.core.hierarchy import Hierarchy, hierarchy_of, store_hierarchy
 from seal_hf.decisions import LabelDecisions

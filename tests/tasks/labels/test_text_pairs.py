@@ -11,7 +11,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerFast
 
 from seal_hf import DataError, SealForMultiLabel, load_multilabel, tokenize
-from seal_hf.cli.evaluate import main as evaluate
+from seal_hf.cli.predict import evaluate
 from seal_hf.cli.predict import main as predict
 from seal_hf.tasks.labels.program import main as train
 

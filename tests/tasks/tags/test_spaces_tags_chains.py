@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from losses import energy_loss
 
 from seal_hf import TagSequenceSpace
-from seal_hf.core.sequences import IGNORED
 from seal_hf.core.tag_schemes import is_well_formed
+from seal_hf.core.tensors import IGNORED
 from seal_hf.tasks.rewards.space import RewardTagSpace
 from seal_hf.tasks.tags.chains import CRF
 from seal_hf.tasks.tags.task_losses import CRFLoss

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from seal_hf.core.sequences import pack, uniform, unpack
+from seal_hf.core.tensors import pack, uniform, unpack
 from seal_hf.tasks.tags.chains import CRF, log_partition, log_probability, marginals, sample, sequence_score, viterbi
 
 B, T, C = 5, 6, 3

@@ -19,8 +19,8 @@ from transformers import AutoModelForTokenClassification
 
 from seal_hf import EnergyTrainer, EnergyTrainingArguments, SealForTokenClassification, TagSequenceSpace
 from seal_hf.core.energy import energies_of
-from seal_hf.core.sequences import IGNORED
 from seal_hf.core.tag_schemes import is_well_formed
+from seal_hf.core.tensors import IGNORED
 from seal_hf.saving import load_loss_net
 from seal_hf.tasks.tags.model import with_crf
 from seal_hf.tasks.tags.report import predict_tags

@@ -21,7 +21,8 @@ from seal_hf import (
     load_trees,
     tags_to_tree,
 )
-from seal_hf.cli import evaluate, predict
+from seal_hf.cli import predict
+from seal_hf.cli.predict import evaluate
 from seal_hf.data import embedded
 from seal_hf.data.brackets import read_brackets
 from seal_hf.decisions import TagDecisions
@@ -93,7 +94,7 @@ def test_predict_writes_brackets_that_evaluate_measures(trained, tmp_path, capsy
     gold = [tags_to_tree(row["words"], [data.label_names[tag] for tag in row["tags"]], row["pos"]) for row in data.test]
     test.write_text("".join(f"( {tree} )\n" for tree in gold), encoding="utf-8")
     common = ["--model", str(folder), "--input", str(test), "--device", "cpu"]
-    evaluate.main([*common, "--output", str(tmp_path / "figures.json")])
+    evaluate([*common, "--output", str(tmp_path / "figures.json")])
     assert "F1 of labelled brackets" in capsys.readouterr().out
     found = json.loads((tmp_path / "figures.json").read_text())
     assert found["figures"] == pytest.approx(
@@ -119,15 +120,13 @@ def test_predict_writes_brackets_that_evaluate_measures(trained, tmp_path, capsy
         (tmp_path / "split" / f"{split}.mrg").write_text("".join(f"( {tree} )\n" for tree in trees), encoding="utf-8")
     capsys.readouterr()
     whole = tmp_path / "whole.json"
-    evaluate.main(
-        ["--model", str(folder), "--input", str(tmp_path / "split"), "--device", "cpu", "--output", str(whole)]
-    )
+    evaluate(["--model", str(folder), "--input", str(tmp_path / "split"), "--device", "cpu", "--output", str(whole)])
     assert "of its 2 files, those of the test are read" in capsys.readouterr().err
     assert json.loads(whole.read_text())["figures"] == found["figures"]
 
     (tmp_path / "bad.mrg").write_text(f"{gold[0]}\n(S (NN a)\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"bad\.mrg, line 2: the tree that begins here is not closed"):
-        evaluate.main(["--model", str(folder), "--input", str(tmp_path / "bad.mrg")])
+        evaluate(["--model", str(folder), "--input", str(tmp_path / "bad.mrg")])
     (tmp_path / "new.txt").write_text("the cat slept\n", encoding="utf-8")
     with pytest.raises(DataError, match="the model reads the column `pos`"):
         predict.main(["--model", str(folder), "--input", str(tmp_path / "new.txt")])

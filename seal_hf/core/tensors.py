@@ -1,7 +1,8 @@
-"""Tag sequences in a batch: which positions count, how to pack the counted ones side by side, how to draw tags."""
+"""Tensors of any task: the positions of a sequence that count, packed side by side; draws and noise; shapes."""
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,9 +39,20 @@ def take(x: Tensor, index: Tensor, dim: int = 1) -> Tensor:
     return x.gather(dim, _beside(index, x, dim).expand(*x.shape[:dim], index.shape[1], *x.shape[dim + 1 :]))
 
 
+def wide(values: Tensor, like: Tensor) -> Tensor:
+    """Give values (B,) or (B, S) further dimensions of size 1, so that they broadcast with `like`, (B, S, ...)."""
+    return values.view(*values.shape, *[1] * (like.dim() - values.dim()))
+
+
 def at_least_float32(x: Tensor) -> Tensor:
     """Casts half precision to float32. Float32 and float64 stay."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def stateless_noise(device: torch.device, *key: int) -> torch.Generator:
+    """A generator seeded by the key (seed, step, rank, ...) alone, so that a resume is exact without a saved state."""
+    seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return torch.Generator(device).manual_seed(seed)
 
 
 def uniform(shape: tuple[int, int, int], like: Tensor, generator: torch.Generator) -> Tensor:
@@ -60,3 +72,19 @@ def inverse_transform(p: Tensor, noise: Tensor) -> Tensor:
     cumulative = p.cumsum(-1)
     noise = noise * cumulative[..., -1:]  # the last value may differ slightly from 1
     return torch.searchsorted(cumulative, noise, right=True).clamp_max(p.shape[-1] - 1)
+
+
+def perturbed(
+    inputs: dict[str, Tensor], copies: int, std: float, generator: torch.Generator | None = None
+) -> dict[str, Tensor]:
+    """K = `copies` noisy copies of each input: (B, ...) -> (B K, ...), the copies of one input side by side.
+
+    Floating-point inputs, such as pixels, get Gaussian noise of standard deviation `std`, in the input's units and new
+    for each copy. Other inputs are only repeated.
+    """
+    repeated = {name: value.repeat_interleave(copies, 0) for name, value in inputs.items()}
+    for name, value in repeated.items():
+        if value.is_floating_point():
+            noise = torch.randn(value.shape, device=value.device, dtype=value.dtype, generator=generator)
+            repeated[name] = value + std * noise
+    return repeated
