@@ -143,7 +143,9 @@ def _standardised(features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Features of mean 0 and deviation 1, float64; their mean and the factor that makes the deviation 1."""
     x = features.double()
     mean, deviation = x.mean(0), x.std(0, correction=0)
-    constant = deviation <= 1e-7 * x.abs().amax(0).clamp_min(1e-30)
+    sizes = x.abs().amax(0)
+    # An encoder may have a feature of 1e-31: its weight would be 1e30, which overflows in training and half precision.
+    constant = deviation <= 1e-7 * torch.maximum(sizes, 1e-12 * sizes.max())
     scale = torch.where(constant, 0.0, 1 / deviation.masked_fill(constant, 1.0))
     return (x - mean) * scale, mean, scale
 

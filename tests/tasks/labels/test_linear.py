@@ -68,6 +68,16 @@ def test_the_fit_is_scikit_learns_and_its_gradient_is_zero(size, c, balanced):
     assert found.weight[:, 1].abs().max() == 0
 
 
+def test_a_feature_of_next_to_nothing_gets_no_weight():
+    """MiniLM has one of 1e-31. Half precision holds at most 65504."""
+    x, labels = problem(60, 5)
+    x[:, 2] *= 1e-31
+    x[:, 3] *= 1e-9  # scales of columns may differ that much
+    found = fit_logistic(x, labels, 1.0)
+    assert found.weight[:, 2].abs().max() == 0
+    assert found.weight[:, 3].abs().min() > 0
+
+
 def test_unknown_entries_are_left_out_and_labels_of_one_value_get_their_frequency():
     x, labels = problem(60, 5)
     unknown = labels.clone()
