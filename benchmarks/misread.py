@@ -43,6 +43,7 @@ TELLS = (  # parts of notes that tell of rows which are read otherwise than they
     "tag is read by itself",
     "is it that of the texts?",
     "spans without a label",
+    "words outside all fields",
 )
 
 

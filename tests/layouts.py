@@ -47,6 +47,10 @@ def joined(mark: str):
     return lambda names: mark.join(sorted(names))
 
 
+def wrapped(name: str, mark: str = ""):
+    return lambda names: mark.join(name.format(label) for label in sorted(names))
+
+
 def columns(yes: str, no: str):
     return lambda names: ",".join(yes if name in names else no for name in NAMES)
 
@@ -89,7 +93,33 @@ LABELS = [
             table("text,labels", lambda names, mark=mark: f'"{joined(mark)(names)}"'),
             note=SPLIT,
         )
-        for mark in ("#", ":", "/", " + ", "\t", "_", " ", " and ")
+        for mark in ("#", ":", "/", " + ", "\t", "_", " ", " and ", "->", "\\n")
+    ],
+    *[
+        Layout(
+            f"Marks around labels, here {cell({'heat', 'noise'})}",
+            "labels",
+            "a.tsv",
+            "text\tlabels\n" + "".join(f"{text}\t{cell(names)}\n" for text, names in rows()),
+            note="labels are read without the marks around them",
+        )
+        for cell in (
+            wrapped("<{}>"),
+            wrapped("__label__{}", " "),
+            wrapped("#{}", " "),
+            wrapped("'{}'", ", "),
+            lambda names: f"[{', '.join(sorted(names))}]",
+            lambda names: f"{{{','.join(sorted(names))}}}",
+        )
+    ],
+    *[
+        Layout(
+            f"A csv whose cells are separated by {name}",
+            "labels",
+            "a.csv",
+            f"text{mark}labels\n" + "".join(f'"{text}"{mark}"{", ".join(sorted(names))}"\n' for text, names in rows()),
+        )
+        for name, mark in (("semicolons", ";"), ("tabs", "\t"), ("bars", "|"))
     ],
     *[
         Layout(f"Wide and Arabic marks, here {mark}", "labels", "a.csv", table("text,labels", joined(mark)))
@@ -173,6 +203,14 @@ LABELS = [
         beside={"label2id.json": json.dumps({name: i for i, name in enumerate(NAMES)})},
     ),
     Layout(
+        "Names with their numbers",
+        "labels",
+        "a.csv",
+        table("text,labels", lambda names: "|".join(sorted(str(NAMES.index(name)) for name in names))),
+        note="label names from classes.txt",
+        beside={"classes.txt": "".join(f"{i} {name}\n" for i, name in enumerate(NAMES))},
+    ),
+    Layout(
         "Features as scikit-learn's users write them: numbers, then a column of 0 and 1 for each label",
         "labels",
         "a.csv",
@@ -213,6 +251,28 @@ LABELS = [
         "labels",
         "a.json",
         array({"text": text, "label": sorted(names)} for text, names in rows()),
+    ),
+    Layout(
+        "The only list of objects in a JSON file",
+        "labels",
+        "a.json",
+        json.dumps({"version": [1], "data": [{"text": text, "labels": sorted(names)} for text, names in rows()]}),
+    ),
+    Layout(
+        "Objects with names, in the only column of lists",
+        "labels",
+        "a.jsonl",
+        lines(
+            {"text": text, "year": 2000, "genres": [{"id": NAMES.index(name), "name": name} for name in sorted(names)]}
+            for text, names in rows()
+        ),
+        note="labels: column 'genres'",
+    ),
+    Layout(
+        "fastText",
+        "labels",
+        "a.txt",
+        "".join(f"{wrapped('__label__{}', ' ')(names)} {text}\n" for text, names in rows()),
     ),
     Layout(
         "spaCy's mapping of names to 0 and 1",
@@ -359,6 +419,17 @@ def characters(words: list[str], tags: list[str]) -> tuple[str, list[list]]:
     return text, spans
 
 
+def by_words(tags: list[str], more: int) -> list[list]:
+    """The spans of tags by words, with `more` words at their ends."""
+    spans: list[list] = []
+    for i, tag in enumerate(tags):
+        if tag[0] == "B":
+            spans.append([i, 0, tag[2:]])
+        if tag != "O":
+            spans[-1][1] = i + more
+    return spans
+
+
 OFFSETS = [characters(*one) for one in sentences()]
 IDS = {"O": 0, "B-LOC": 1, "I-LOC": 2, "B-PER": 3, "I-PER": 4}
 LONG = "sentence_id,word,tag\n" + "".join(
@@ -446,6 +517,7 @@ TAGS = [
         "Another mark between prefix and type", "tags", "a.conll", respelled(lambda a, b: f"{a}_{b}"), note=SPELLING
     ),
     Layout("Small letters", "tags", "a.conll", respelled(lambda a, b: f"{a.lower()}-{b}"), note=SPELLING),
+    Layout("No mark between them", "tags", "a.conll", respelled(lambda a, b: a + b), note=SPELLING),
     Layout("The type first", "tags", "a.conll", respelled(lambda a, b: f"{b}-{a}"), note=SPELLING),
     Layout(
         "BMES",
@@ -493,6 +565,45 @@ TAGS = [
         "a.jsonl",
         lines({"text": text, "label": spans} for text, spans in OFFSETS),
         note="spans by characters: column 'label'",
+    ),
+    *[
+        Layout(
+            f"Spans by words, whose end is {end}",
+            "tags",
+            "a.jsonl",
+            lines({"tokenized_text": words, "ner": by_words(tags, more)} for words, tags in sentences()),
+            note=f"24 rows have spans by words, whose end is {end}",
+        )
+        for end, more in (("the last word", 0), ("after the last word", 1))
+    ],
+    Layout(
+        "Lists as texts, as pandas writes them",
+        "tags",
+        "a.csv",
+        "tokens,ner_tags\n" + "".join(f'"{words}","{tags}"\n' for words, tags in sentences()),
+        note="words: column 'tokens'; tags: column 'ner_tags'",
+    ),
+    Layout(
+        "A text and a text of its tags, with blanks or commas between them",
+        "tags",
+        "a.csv",
+        "sentence,word_labels\n" + "".join(f'{" ".join(words)},"{",".join(tags)}"\n' for words, tags in sentences()),
+        note="words: column 'sentence'; tags: column 'word_labels'",
+    ),
+    Layout(
+        "Dataturks",
+        "tags",
+        "a.json",
+        lines(
+            {
+                "content": text,
+                "annotation": [
+                    {"label": [kind], "points": [{"start": a, "end": b - 1, "text": text[a:b]}]} for a, b, kind in spans
+                ],
+            }
+            for text, spans in OFFSETS
+        ),
+        note="spans by characters: column 'entities'",
     ),
     Layout(
         "Spans by characters as mappings, as in predictions",

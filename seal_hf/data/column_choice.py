@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 from ..utils.messages import did_you_mean, few
 from .column_values import (
+    LOOKED_AT,
     UNKNOWN,
     are_numbers,
+    are_sets,
     are_texts,
     is_index,
     is_number,
@@ -30,6 +32,7 @@ SETS = ("cats", "accept")  # of spaCy and Prodigy: names of columns of label set
 FEATURES = "features"
 IDENTIFIERS = ("id", "idx", "")  # columns that are neither
 ALL_BUT = "all_but"
+NUMBERED = "label|tag|class|genre|topic|category"  # before a number: one of several columns with a label each
 INDEXES = ("", "Unnamed: 0", "__index_level_0__")  # pandas' names for the index of a frame
 
 
@@ -117,9 +120,14 @@ def usual_column(names: Sequence[str], columns: Collection[str]) -> str | None:
 
 
 def usual_labels(rows: Mapping[str, Sequence[Any]]) -> str | None:
-    """The column of label sets with a usual name; None without one."""
+    """The column of label sets: one with a usual name, or the only one of lists of names if there are no columns of 0
+    and 1; else None."""
     sets = (name for name in SETS if name in rows and any(isinstance(value, (list, dict)) for value in rows[name][:1]))
-    return usual_column(LABELS, rows) or next(sets, None)
+    found = usual_column(LABELS, rows) or next(sets, None)
+    if found is not None or sum(is_zero_one(values[:LOOKED_AT]) for values in rows.values()) > 1:
+        return found
+    lists = [name for name, values in rows.items() if name.lower() not in TEXTS and are_sets(values)]
+    return lists[0] if len(lists) == 1 else None
 
 
 def _labels_asked(asked: Columns, rows: Mapping[str, Any], classes: Collection[str]) -> tuple[str | None, list[str]]:
@@ -164,6 +172,9 @@ def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str, in
     if labels is None:
         return _found_zero_one(asked, rows, source, inputs)
     need_column(labels, rows, "label_column", source)
+    several, what = _other_forms(rows) if labels not in classes and labels.lower() not in LABELS else ([], "")
+    if labels in several:
+        raise DataError(f"{source}: the column {labels!r} is one of several. The columns {few(several)} {what}")
     if labels not in classes and labels.lower() not in LABELS and is_yes_no(_hashable(rows[labels])):
         shown = few(sorted({str(value) for value in rows[labels] if value not in UNKNOWN}))
         raise DataError(
@@ -227,6 +238,8 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> 
         hint = f" Columns that hold 0 and 1 alone{words} ({few(binary)}) can be a label each: --label_columns."
         if any(are_numbers(rows[name]) and name not in binary for name in rows):
             hint += " Other columns of numbers are then features."
+    elif (several := _other_forms(rows))[0]:
+        hint = f" The columns {few(several[0])} {several[1]}"
     if why and not binary:
         hint = f" It{why.removeprefix(source)}"
     if all(isinstance(value, str) for values in rows.values() for value in values[:1]):  # as in a file of lines
@@ -235,6 +248,27 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> 
         f"{source} has no column 'labels' or 'label'; its columns are {', '.join(rows)}.{did_you_mean('labels', rows)} "
         f"Name the right one with --label_column.{hint}"
     )
+
+
+def _other_forms(rows: Rows) -> tuple[list[str], str]:
+    """Columns that may hold labels in another form, and what to do with them; empty for none."""
+    numbered = [name for name in rows if re.fullmatch(rf"(?i)(?:{NUMBERED})s?[ _.-]?\d+", name)]
+    if len(numbered) > 1:
+        return numbered, "may each hold one: join them in a column labels, with | between names."
+    shares = [name for name in rows if are_numbers(rows[name]) and _are_shares(rows[name])]
+    if len(shares) > 1:
+        return shares, "may be probabilities: give them by --label_columns, with --label_format probabilities."
+    values = {name: frozenset(map(str, shown_values(_hashable(rows[name])))) for name in rows}
+    same = ([name for name in rows if values[name] == each] for each in values.values() if len(each) == 2)
+    alike = next((names for names in same if len(names) > 1), [])
+    if alike:
+        words = " and ".join(sorted(values[alike[0]]))
+        return alike, f"hold {words} alone: write 1 and 0 in them, and each is a label."
+    return [], ""
+
+
+def _are_shares(values: Sequence[Any]) -> bool:
+    return all(is_number(str(value)) and 0 <= float(value) <= 1 for value in shown_values(values))
 
 
 def _names_rows(name: str, values: Sequence[Any]) -> bool:
@@ -328,6 +362,9 @@ def find_text_column(rows: Mapping[str, Sequence[Any]], labels: Collection[str],
     if not texts and strings:
         name, kind = next(iter(strings.items()))
         hint = f" {name!r} holds {kind}, such as {shown_values(rows[name])[0]!r}; if they are the texts, name it.{hint}"
+        hint += " Features are plain numbers, such as 1000.5." * (kind == "numbers with marks")
+        if kind == "ids" and re.search("(?i)image|img|photo|picture|scan", name):
+            hint += f" Names of image files need their suffixes, such as {shown_values(rows[name])[0]}.png."
         if kind == "names of files" and (others := [end for end in suffixes(rows[name]) if end not in IMAGE_SUFFIXES]):
             hint = (
                 f" {name!r} names files of type {few(others)}, which are not read; images are {few(IMAGE_SUFFIXES, 9)}."

@@ -23,6 +23,7 @@ _KINDS = (  # the first that all values match
     ("dates", re.compile(rf"(?:{_DAY}(?:[T ]{_TIME})?|{_TIME})")),
     ("web addresses", re.compile(r"https?://\S+")),
     ("names of files", re.compile(r"\S.*\.(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{2,4}(?:\.gz)?")),
+    ("numbers with marks", re.compile(r"[-+(]?[$€£¥]? ?\d[\d.,  ]*\)? ?(?:[%$€£¥°]|[A-Za-z]{1,3}\b)?")),
 )
 _ID = re.compile(r"[A-Za-z0-9_.:/#-]*[0-9][A-Za-z0-9_.:/#-]*")  # a single word with a digit
 _ID_NAME = re.compile(r"(?i)(?:.*[_ .-])?(?:id|ids|idx|index|uuid|guid)")
@@ -63,9 +64,9 @@ def are_texts(values: Sequence[Any]) -> bool:
 
 
 def kind_of_strings(values: Sequence[Any]) -> str:
-    """What strings are in place of texts: `numbers`, `dates`, `web addresses`, `names of files`, `ids` (single words
-    with a digit, hardly one twice), `repeated words` (values of a word or two, few of them different); empty for
-    texts."""
+    """What strings are in place of texts: `numbers`, `dates`, `web addresses`, `names of files`, `numbers with marks`
+    (`1,5`, `12 %`, `$1,000`), `ids` (single words with a digit, hardly one twice), `repeated words` (values of a word
+    or two, few of them different); empty for texts."""
     shown = [value.strip() for value in shown_values(values) if isinstance(value, str)]
     if not shown:
         return ""
@@ -80,6 +81,20 @@ def kind_of_strings(values: Sequence[Any]) -> str:
     if len(shown) >= FEW_ROWS and 4 * distinct <= len(shown) and all(len(value.split()) <= 2 for value in shown):
         return "repeated words"
     return ""
+
+
+def are_sets(values: Sequence[Any]) -> bool:
+    """True if a column holds lists of names, also as texts such as `['a', 'b']`, or objects with choices."""
+    shown = [value for value in shown_values(values)[:LOOKED_AT] if value not in ([], "[]")]
+    return bool(shown) and all(map(_is_set, shown))
+
+
+def _is_set(value: Any) -> bool:
+    if isinstance(value, dict):
+        return value.keys() == {"choices"}
+    if isinstance(value, str):
+        return re.fullmatch(r"""\[\s*['"].*['"]\s*\]""", value.strip(), re.DOTALL) is not None
+    return isinstance(value, (list, tuple)) and all(isinstance(name, (str, dict)) for name in value)
 
 
 def is_index(name: str, values: Sequence[Any]) -> bool:

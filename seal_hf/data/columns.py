@@ -38,6 +38,7 @@ BEGIN_END = re.compile(r"#\s*(begin|end) document\b")
 GLOBAL = re.compile(r"#\s*global\.columns\s*=\s*(.+)")  # of CoNLL-U Plus
 WORD_NAMES = ("word", "words", "token", "tokens", "form")  # of columns, in a header
 TAG_NAMES = ("ner", "ne", "tag", "tags", "entity", "entities", "label", "labels", "iob", "bio", "chunk", "pos", "upos")
+MOST_WORDS = 10  # of the only sentence of a file to train on
 LOOKED_AT = 50  # sentences that tell whether a column numbers the words
 BRACKET = re.compile(r"(\([^()*\s]+)*\*?\)*")
 OF_A_SCHEME = re.compile(r"[BIOESULM](?:[-_].+)?")
@@ -157,6 +158,12 @@ class ColumnFile:
                 f"{path}: no sentence; expected a word and its tag per line, and empty lines between sentences."
             )
         self._first, self._width = first.number, len(first.cells)
+        mark = next((mark for mark in "/_|" if all(cell.rpartition(mark)[0] for cell in first.cells)), "")
+        if self._width > 2 and mark and not OF_A_SCHEME.fullmatch(first.cells[-1]):
+            raise DataError(
+                f"{path}, line {first.number}: words are joined to their tags by {mark!r}, such as {first.cells[0]!r}. "
+                "Write a word and its tag in each line, with a tab between them, and an empty line after each sentence."
+            )
         if is_conll_2012(first.cells) and word_column == 0 and tag_column in (-1, None):
             word_column, tag_column = 3, None if tag_column is None else 10
             self.notes_on_columns.append(f"{path.name}: CoNLL-2012, words in column 3, named entities in column 10.")
@@ -325,8 +332,9 @@ class ColumnFile:
                 "Remove the line, or write a word."
             )
         if len(line.cells) == self._width and tag is not None and not line.cells[tag].strip(" "):
+            other = f", or name another column by --tag_column {tag - 1}" * (tag > 1 and not any(line.cells[tag:]))
             raise DataError(
-                f"{where}: {line.text[:60]!r} has no tag in column {tag}. Write O for words outside of spans."
+                f"{where}: {line.text[:60]!r} has no tag in column {tag}. Write O for words outside of spans{other}."
             )
         if len(line.cells) != self._width:
             separator = "a tab" if self.separator else "white space"
@@ -369,6 +377,11 @@ def read_columns(path: Path, word_column: int | str = 0, tag_column: int | str =
         for name, values in file.values(sentence).items():
             rows[name].append(values)
         begins.append(sentence.lines[0].number)
+    if len(begins) == 1 and len(rows["words"][0]) > MOST_WORDS:
+        raise DataError(
+            f"{path}: its {len(rows['words'][0])} lines are one sentence, since no line is empty. Put an empty line "
+            "after each sentence. Texts with inline tags are read as <TYPE> words </TYPE>, one on a line."
+        )
     notes = file.notes
     if tag_column == -1 and (other := _other_spans(rows, file)):
         notes.append(f"{path.name}: {other}")

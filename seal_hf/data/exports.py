@@ -1,4 +1,4 @@
-"""Exports of annotation tools as rows with plain fields: Label Studio, Prodigy, Argilla and doccano.
+"""Exports of annotation tools as rows with plain fields: Label Studio, Prodigy, Argilla, doccano and Dataturks.
 
 A row has the fields of the input; `labels`, the names of a label set; and `entities`, spans of the text as
 `[start, end, type]` in characters, or `{"start": ..., "end": ..., "label": ...}`. Several questions of one row keep the
@@ -40,6 +40,8 @@ def plain_rows(objects: Objects, source: str, left_out: Counter[str]) -> Objects
         return _argilla(*_peeked(rows))
     if "annotation" in first and "status" in first:
         return ((line, _of_argilla_1(row)) for line, row in rows)
+    if isinstance(first.get("annotation"), list) and isinstance(first.get("content"), str):
+        return ((line, _of_dataturks(row)) for line, row in rows)
     if "answer" in first and ("accept" in first or "spans" in first):
         return _prodigy(*_peeked(rows))
     return rows
@@ -172,6 +174,12 @@ def _of_argilla_1(row: dict[str, Any]) -> dict[str, Any]:
     if isinstance(annotation, list) and annotation and isinstance(annotation[0], list):
         return new | {ENTITIES: [[start, end, kind] for kind, start, end, *_ in annotation]}
     return new | {"labels": [] if annotation is None else annotation}
+
+
+def _of_dataturks(row: dict[str, Any]) -> dict[str, Any]:
+    """Spans with a list of types and `points`, whose ends are the last characters."""
+    spans = [(kind, point) for one in row["annotation"] or () for point in one["points"] for kind in one["label"]]
+    return {"text": row["content"], ENTITIES: [[point["start"], point["end"] + 1, kind] for kind, point in spans]}
 
 
 def _is_plain(value: Any) -> bool:

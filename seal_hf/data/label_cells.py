@@ -24,6 +24,16 @@ NUMBERS = r"-?[0-9]+\.?(\s+-?[0-9]+\.?)+"  # separated by blanks, as NumPy print
 TEXTS = r"""('[^']*'|"[^"]*")(\s+('[^']*'|"[^"]*"))+"""
 JOINED = re.compile(r"""(?<![\[\s])(['"])\s+(['"])""")  # the end of a text and the begin of the next one
 BITS = re.compile("[01]{2,}")
+BETWEEN = r"[\s,;|]*"  # between names that have marks around them
+AROUND = tuple(  # names with marks around them, or before them
+    map(re.compile, (r"<([^<>]+)>", r"__label__([^\s,;|]+)", r"#([^\s#,;|]+)", r'"([^"]+)"', r"'([^']+)'"))
+)
+BRACKETS = tuple(  # around all names of a cell, which are no list of numbers or of texts in quotes
+    map(
+        re.compile, (r"\[(?=.*[^\W\d])([^][\"']+)\]", r"\((?=.*[^\W\d])([^()\"']+)\)", r"\{(?=.*[^\W\d])([^{}:\"']+)\}")
+    )
+)
+SCORES = ("score", "probability", "confidence")
 SETS = ("set(", "frozenset(")  # how Python writes sets for which braces do not do
 MULTI_HOT = ("0", "1", "-1", "0.0", "1.0", "-1.0")
 NEGATIVE = (-1, "-1", "-1.0")  # unknown labels, also beside marks
@@ -62,13 +72,17 @@ def label_cell(value: Any, place: str, keep_empty: bool = False, separator: str 
     if isinstance(value, str):
         if not value.startswith("[") or separator not in (None, NONE):
             return _separated(value, place, keep_empty, separator)
-        value = _list(value, place)
+        value = list_in_text(value, place)
     if isinstance(value, dict):
         value = _of_mapping(value, place)
     values = list(value) if isinstance(value, (list, tuple, set, np.ndarray)) else [value]
+    values = [_name_of(v) if isinstance(v, dict) else v for v in values]
     for v in values:
         if not isinstance(v, (str, int, float, np.number, np.bool_, type(None))):
-            raise DataError(f"{place}: label {v!r} is neither a name nor a number.")
+            raise DataError(
+                f"{place}: label {str(v)[:60]} is neither a name nor a number. Give a list of names, or of objects "
+                "with the name in `name` or `label`."
+            )
     values = [v.strip() if isinstance(v, str) else v for v in values]
     values = [None if v is None or v != v or v == "" else v for v in values]  # NaN: "none"
     values = [valid_text(v, place) if isinstance(v, str) else v for v in values if keep_empty or v is not None]
@@ -89,7 +103,7 @@ def _separated(value: str, place: str, keep_empty: bool, separator: str | None) 
     return found if keep_empty and len(found) > 1 else [part for part in found if part]
 
 
-def _list(value: str, place: str) -> Any:
+def list_in_text(value: str, place: str) -> Any:
     """A text that begins like a list: JSON, Python's notation, or an array as NumPy prints it."""
     try:
         return json.loads(value)
@@ -103,7 +117,38 @@ def _list(value: str, place: str) -> Any:
             return ast.literal_eval(value)  # pandas writes these; literals only
         except (ValueError, SyntaxError, TypeError) as error:
             cut = " NumPy left out the middle of a long array: write lists, df[column].map(list)." * ("..." in value)
-            raise DataError(f"{place}: label cell {value[:60]!r} begins like a list but is not one.{cut}") from error
+            raise DataError(f"{place}: the cell {value[:60]!r} begins like a list but is not one.{cut}") from error
+
+
+def _name_of(value: dict[str, Any]) -> Any:
+    """The name in an object such as `{"id": 28, "name": "Action"}`; the object itself if it has a score, or no name."""
+    names = [value[key] for key in ("name", "label") if isinstance(value.get(key), (str, int))]
+    return names[0] if len(names) == 1 and not any(score in value for score in SCORES) else value
+
+
+def marks_around(cells: Iterable[Any]) -> re.Pattern[str] | None:
+    """The marks that all cells of a column have around or before their names, such as `<a><b>`, `#a #b`, `"a", "b"` or
+    `{a, b}`: one of `AROUND` or `BRACKETS`; None if a cell has none. Empty cells do not matter."""
+    left: Sequence[re.Pattern[str]] = ()
+    for cell in cells:
+        text = cell.strip() if isinstance(cell, str) else cell
+        if text in (None, "", "[]", "()", "{}"):
+            continue
+        if not isinstance(text, str):
+            return None
+        every = left or (*AROUND, *BRACKETS)
+        left = [p for p in every if (p if p in BRACKETS else re.compile(f"(?:{p.pattern}{BETWEEN})+")).fullmatch(text)]
+        if not left:
+            return None
+    return left[0] if left else None
+
+
+def without_marks(cell: Any, marks: re.Pattern[str] | None) -> Any:
+    """A cell without the marks around its names: a text for brackets, else a list of names."""
+    if marks is None or not isinstance(cell, str):
+        return cell
+    found = marks.findall(cell)
+    return found if marks in AROUND else found[0] if found else ""
 
 
 def _of_mapping(value: Mapping[str, Any], place: str) -> list[str]:
@@ -111,6 +156,11 @@ def _of_mapping(value: Mapping[str, Any], place: str) -> list[str]:
     if value.keys() == {"choices"} and isinstance(value["choices"], list):
         return value["choices"]
     wrong = next((name for name, number in value.items() if number not in (0, 1)), None)  # True is 1
+    if wrong is not None and all(isinstance(name, str) for name in value.values()):
+        raise DataError(
+            f"{place}: the label cell {str(value)[:60]} maps names to texts; expected 0 or 1 for each name. "
+            "If the texts are the labels, give them as a list."
+        )
     if wrong is not None:
         raise DataError(
             f"{place}: the label cell {str(value)[:60]} is a mapping with {value[wrong]!r} for {wrong!r}; expected 0 "
@@ -247,11 +297,12 @@ class Joined(NamedTuple):
 
 
 def joining_mark(names: Iterable[str], known: Collection[str]) -> Joined | None:
-    """The mark, or the short word between blanks, that joins most of the `names` from parts that are among the `known`
-    ones; None without such a name."""
+    """The mark, several together, or the short word between blanks, that joins most of the `names` from parts that are
+    among the `known` ones; None without such a name."""
     holding: dict[str, list[str]] = {}
     for name in names:
-        for mark in dict.fromkeys([*re.findall(r"[\W_]", name), *re.findall(r"(?=( \w{1,3} ))", name)]):
+        several = re.findall(r"\\[nrt]|[^\w\s]{2,3}|(?<=\w) \w{1,3} (?=\w)", name)
+        for mark in dict.fromkeys([*re.findall(r"[\W_]", name), *several]):
             holding.setdefault(mark, []).append(name)
     best = None
     for mark, those in holding.items():
@@ -419,6 +470,8 @@ def guess_format(values: list[list], num_labels: int | None) -> str:
     if any(re.fullmatch(r"0[0-9]+", v) for v in found):  # codes, whose zeros matter
         return "names"
     if not all(re.fullmatch(r"-?[0-9]+", v) for v in found):
+        if _mostly_vectors(values):  # the others are mistakes, which are named
+            return "multi_hot"
         return "names" if not all(is_number(v) for v in found) else "multi_hot"
     if not found <= {"0", "1", "-1"}:
         return "ids"
@@ -426,6 +479,14 @@ def guess_format(values: list[list], num_labels: int | None) -> str:
     same = len(lengths) == 1 and min(lengths) > 1 and (num_labels is None or lengths == {num_labels})
     repeats = any(len(cell) != len(set(map(str, cell))) for cell in values)
     return "multi_hot" if same or repeats else "ids"
+
+
+def _mostly_vectors(values: Sequence[Sequence[Any]]) -> bool:
+    """True if most cells are lists of 0 and 1 of one length, some of which have a value twice."""
+    vectors = [cell for cell in values if len(cell) > 1 and all(v is None or str(v) in MULTI_HOT for v in cell)]
+    length = Counter(map(len, vectors)).most_common(1)[0] if vectors else (0, 0)
+    some_twice = any(len(set(cell)) < len(cell) for cell in vectors)
+    return some_twice and length[1] >= MOSTLY * sum(map(bool, values))
 
 
 def _whole_numbers(cells: Mapping[str, list[list]]) -> dict[str, list[list]]:
@@ -536,7 +597,7 @@ def soft_matrix(
 def _probabilities(value: Any, place: str) -> dict[Any, float] | None:
     """Name, or position in a list -> probability; None for an empty cell."""
     if isinstance(value, str):
-        value = _list(value, place) if value.lstrip().startswith("[") else _literal(value.strip())
+        value = list_in_text(value, place) if value.lstrip().startswith("[") else _literal(value.strip())
     if isinstance(value, (list, tuple, np.ndarray)):
         value = dict(enumerate(value))
     if value is None or value == "":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mimetypes
 import os
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
@@ -22,9 +23,9 @@ from .exports import STATUS, rejected
 from .feature_tables import feature_lists, number_columns
 from .image_files import IMAGE_SUFFIXES
 from .image_tables import image_column, image_paths, is_image, names_images
-from .label_cells import column_labels, label_cell
-from .line_files import SPARSE
-from .row_tables import Chunk, DataTable, Row, Table, parts
+from .label_cells import column_labels, label_cell, marks_around, without_marks
+from .line_files import is_sparse
+from .row_tables import Chunk, DataTable, LineTable, Row, Table, parts
 from .table_sources import is_stored, table_files
 
 # --- texts ------------------------------------------------------------------------------------------------------------
@@ -100,7 +101,13 @@ class TextReader:
         if self.label_column is None:
             return None
         column, mark = self.label_column, self.separator
-        return [label_cell(row[column], self.table.place(number), True, mark) for number, row in part]
+        cells = [(without_marks(row[column], self._around), self.table.place(number)) for number, row in part]
+        return [label_cell(cell, place, True, mark) for cell, place in cells]
+
+    @cached_property
+    def _around(self) -> re.Pattern[str] | None:
+        """The marks around names in the cells of label sets; the first cell without ends the search."""
+        return marks_around(row[self.label_column] for _, row in self.table) if self.separator is None else None
 
     @cached_property
     def _marks(self) -> bool:
@@ -179,7 +186,9 @@ class FeatureTable(TextReader):
         if self.feature_columns:
             return number_columns({name: [row[name] for _, row in part] for name in self.feature_columns}, place)
         lists = [row[FEATURES] for _, row in part]
-        if Path(self.table.source).suffix.lower() in SPARSE:  # without the last features, which are 0 in all rows
+        if isinstance(self.table, LineTable) and is_sparse(
+            self.table.path
+        ):  # without the last features, which are 0 in all rows
             lists = [[*values, *[0.0] * (self.input_size - len(values))] for values in lists]
         return feature_lists(lists, self.input_size, place)
 

@@ -43,11 +43,13 @@ from .label_cells import (
     guess_format,
     label_cell,
     label_matrix,
+    marks_around,
     place_of,
     soft_matrix,
     split_joined,
+    without_marks,
 )
-from .line_files import SUFFIXES
+from .line_files import LINES, SUFFIXES
 from .mulan import is_arff, load_arff_folder
 from .name_files import LABEL_LIST, names_beside, names_of_file
 from .row_tables import LineTable, Table
@@ -224,7 +226,7 @@ def kind_of(
 
 def _find(dataset: Any, data_dir: str | None) -> Path | None:
     """The path of a data set; None if it has none."""
-    return find_data(dataset, data_dir, (".arff", *SUFFIXES, ".parquet"), list(EMBEDDED))
+    return find_data(dataset, data_dir, (".arff", *SUFFIXES, LINES, ".parquet"), list(EMBEDDED))
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -533,12 +535,22 @@ def _soft_labels(found: Reading, chosen: Chosen) -> tuple[dict[str, np.ndarray],
 
 def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str, np.ndarray], list[str]]:
     """Label sets, (N, L) by split, and label names, from one column of label sets."""
-    cells: dict[str, list[list]] = {}
     label_format, mark = columns.label_format, columns.label_separator
     for split, rows in found.splits.items():
         need_column(column, rows, "label_column", found.place(split), BARE[split == "test"])
-        cells[split] = [label_cell(v, found.place(split, i), True, mark) for i, v in enumerate(rows[column])]
     raw = {split: rows[column] for split, rows in found.splits.items()}
+    around = marks_around(cell for rows in raw.values() for cell in rows) if mark is None else None
+    if around is not None:
+        example = next(cell for rows in raw.values() for cell in rows if around.search(str(cell)))
+        found.notes.append(
+            f"labels are read without the marks around them, {example!r} as {few(around.findall(example))}. If the "
+            "marks belong to names, give --label_separator none."
+        )
+        raw = {split: [without_marks(cell, around) for cell in rows] for split, rows in raw.items()}
+    cells = {
+        split: [label_cell(v, found.place(split, i), True, mark) for i, v in enumerate(rows)]
+        for split, rows in raw.items()
+    }
     if mark not in (None, "none") and not any(mark in str(cell) for rows in raw.values() for cell in rows):
         found.notes.append(f"{mark!r}, the label_separator, is in no cell: each cell is one label.")
     classes = found.classes.get(column)

@@ -1,4 +1,4 @@
-"""Files whose rows are read one at a time: csv, tsv, jsonl, json with an array of objects, and LIBSVM.
+"""Files whose rows are read one at a time: csv, tsv, jsonl, json with an array of objects, LIBSVM and fastText.
 
 The standard library reads them, not `datasets`. There, a short row silently gets empty cells, rows that are all too
 long lose their last cells, a JSON text such as 2024-01-01 becomes a date, errors count rows instead of lines, and a
@@ -13,6 +13,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
+from io import StringIO
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -21,10 +23,15 @@ from .exports import plain_rows
 
 SPARSE = (".svm", ".libsvm", ".svmlight")
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", *SPARSE)
+LINES = ".txt"  # of fastText or of LIBSVM, by its first line
+FASTTEXT = "__label__"  # before each label, and these before the text
+MARKS = ",;\t|"  # between the cells of a table; the first that its header has
 MOST_VALUES = 10**8  # of sparse rows, which are read as lists of all features
 PAIR = re.compile(r"([0-9]+):([-+0-9.eE]+)")
+HEADER = re.compile(r"([0-9]+) +([0-9]+) +([0-9]+)")  # of the extreme classification repository
 JSON = (".jsonl", ".json")
 WHITE = re.compile(r"[\s,]*")
+OF_ROWS = {"text": str, "words": list, "tokens": list, "content": str, "data": dict}  # fields of rows, which hold these
 BLOCK = 1 << 20  # characters of a JSON array that are decoded at once
 Row = tuple[int, list[Any]]  # its first line, counted from 1, and its values
 
@@ -55,12 +62,36 @@ def read_lines(path: Path, without_header: Sequence[str] = ()) -> Lines:
         DataError: names the file and the line, when that is reached.
     """
     left_out: Counter[str] = Counter()
-    suffix = path.suffix.lower()
-    if suffix in SPARSE:
-        rows = _checked(path, _sparse(path))
+    if (suffix := path.suffix.lower()) in JSON:
+        rows = _objects(path, left_out)
+    elif suffix == LINES and _first_line(path).startswith(FASTTEXT):
+        rows = _fasttext(path)
     else:
-        rows = _checked(path, _objects(path, left_out) if suffix in JSON else _table(path, without_header))
+        rows = _sparse(path) if is_sparse(path) else _table(path, without_header)
+    rows = _checked(path, rows)
     return Lines(next(rows)[1], rows, left_out)
+
+
+def is_sparse(path: Path) -> bool:
+    """True for rows of LIBSVM.
+
+    Raises:
+        DataError: a `.txt` without them.
+    """
+    if path.suffix.lower() != LINES:
+        return path.suffix.lower() in SPARSE
+    first = _first_line(path)
+    if not first.startswith(FASTTEXT) and not HEADER.fullmatch(first) and not PAIR.fullmatch([*first.split(), ""][1]):
+        raise DataError(
+            f"{path}: a .txt is read if its lines begin with {FASTTEXT}, as fastText's, or are `labels index:value` of "
+            "LIBSVM. Save a table as .csv or .tsv."
+        )
+    return not first.startswith(FASTTEXT)
+
+
+def _first_line(path: Path) -> str:
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        return next((line.strip() for line in file if line.strip()), "")
 
 
 def not_utf8(path: Path, error: UnicodeDecodeError) -> DataError:
@@ -82,22 +113,21 @@ def _checked(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
 def _table(path: Path, without_header: Sequence[str]) -> Iterator[Row]:
     """The header, and the rows."""
     is_tsv = path.suffix.lower() == ".tsv"
-    quoting: Any = csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL  # tsv texts contain stray quotes
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     with open(path, encoding="utf-8-sig", newline="") as file:
         line = next((line for line in file if line.strip()), "")
-        if not is_tsv and ";" in line and "," not in line:  # each cell may be quoted
-            raise _separated(line.strip(), ";", is_tsv, path)
+        is_tsv = is_tsv and ("\t" in line or not set(line) & set(MARKS))
+        mark = "\t" if is_tsv else next((mark for mark in MARKS if mark in line), ",")
+        quoting: Any = csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL  # tsv texts contain stray quotes
         file.seek(0)
-        reader = csv.reader(file, delimiter="\t" if is_tsv else ",", quoting=quoting, strict=True)
+        reader = csv.reader(file, delimiter=mark, quoting=quoting, strict=True)
         rows = _numbered(reader, path)
         first = next(rows, None)
         if first is None:
             raise DataError(f"{path} is empty.")
+        if re.fullmatch("(?i)sep=.?", line.strip()):  # Excel's
+            raise DataError(f"{path}: its first line, {line.strip()!r}, is no header. Remove it.")
         cells = [cell.strip() for cell in first[1]]
-        mark = next((mark for mark in (",;" if is_tsv else "\t|") if len(cells) == 1 and mark in cells[0]), None)
-        if mark is not None:
-            raise _separated(cells[0], mark, is_tsv, path)
         headerless = without_header and is_tsv and len(cells) >= 2 and re.fullmatch(r"[\d,]*", cells[1])
         unquote = is_tsv and not headerless  # pandas and spreadsheets quote tsv like csv, [""joy""]
         header = list(without_header[: len(cells)]) if headerless else [*map(unquoted, cells)] if unquote else cells
@@ -112,22 +142,16 @@ def _table(path: Path, without_header: Sequence[str]) -> Iterator[Row]:
         while first is not None:
             number, cells = first
             if len(cells) != len(header):
+                hint = " Line 1 is no header: remove it." if len(header) == 1 or header[0].startswith("#") else ""
                 raise DataError(
                     f"{path}, line {number}: {len(cells)} values, expected {len(header)} ({', '.join(header)}). Quote "
-                    f"values that contain the separator; the file may end early."
+                    f"values that contain the separator ({mark!r}); the file may end early.{hint}"
                 )
             values = [*map(unquoted, cells)] if unquote else cells
             if values == header:
                 raise DataError(f"{path}, line {number}: the header again. Remove it; were two files joined?")
             yield number, values
             first = next(rows, None)
-
-
-def _separated(header: str, mark: str, is_tsv: bool, path: Path) -> DataError:
-    names = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
-    wanted = "tabs" if is_tsv else "commas"
-    how = f", as pandas.read_csv(FILE, sep={mark!r}).to_csv(FILE, index=False) does" if not is_tsv else ""
-    return DataError(f"{path}: its header, {header!r}, is separated by {names[mark]}. Save it with {wanted}{how}.")
 
 
 def _numbered(reader: Any, path: Path) -> Generator[Row]:
@@ -205,12 +229,26 @@ def _sparse(path: Path) -> Iterator[Row]:
             yield number, [features, [int(float(label)) for label in ids]]
 
 
+def _fasttext(path: Path) -> Iterator[Row]:
+    """fastText's lines, `__label__a __label__b text`, as texts and lists of labels."""
+    yield 1, ["text", "labels"]
+    with open(path, encoding="utf-8-sig", newline="\n") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                text, labels = line.strip(), list[str]()
+                while text.startswith(FASTTEXT):
+                    label, _, text = text.removeprefix(FASTTEXT).partition(" ")
+                    labels += [label.rstrip(",")]
+                    text = text.lstrip(" ,")
+                yield number, [text, labels]
+
+
 def _size_of_sparse(path: Path) -> tuple[int, bool, int, int]:
     """The number of features, whether the first line is a header, the number of rows, and the lowest index."""
     largest, smallest, count, header = -1, 1, 0, None
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
-            if number == 1 and (numbers := re.fullmatch(r"\s*([0-9]+) +([0-9]+) +([0-9]+)\s*", line)):
+            if number == 1 and (numbers := HEADER.fullmatch(line.strip())):
                 header = int(numbers[2])
                 continue
             indices = [int(index) for index, _ in PAIR.findall(line.partition("#")[0])]
@@ -239,24 +277,53 @@ def _json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if path.suffix.lower() == ".json" and first == "[":
             yield from _array(path, file)
             return
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                try:
-                    row = json_row(line, f"{path}, line {number}")
-                except DataError as error:
-                    if path.suffix.lower() == ".json" and number == 1:
-                        raise _no_rows(path) from error
-                    raise
-                if path.suffix.lower() == ".json" and number == 1 and _is_whole(row):
-                    raise _no_rows(path)
-                yield number, row
+        lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+        head = [*islice(lines, 2)]
+        if path.suffix.lower() == ".json" and head and not _are_rows([line for _, line in head]):
+            yield from _only_array(path)
+            return
+        for number, line in chain(head, lines):
+            yield number, json_row(line, f"{path}, line {number}")
 
 
-def _is_whole(row: dict[str, Any]) -> bool:
-    """True if an object holds a table by columns, or a list of rows."""
+def _are_rows(lines: Sequence[str]) -> bool:
+    """True if the first lines of a file have a row each, and are not one object with all rows."""
+    try:
+        row = json.loads(lines[0])
+    except (ValueError, RecursionError):
+        return False
+    if len(lines) > 1 or not isinstance(row, dict):
+        return True
     values = [*row.values()]
-    by_columns = len(values) > 1 and all(isinstance(value, dict) for value in values)
-    return by_columns or (len(values) == 1 and isinstance(values[0], list) and isinstance([*values[0], 0][0], dict))
+    own = any(isinstance(row.get(name), kind) for name, kind in OF_ROWS.items())
+    in_objects = not own and any(map(_has_objects, values))
+    in_dicts = len(values) > 1 and all(isinstance(value, dict) for value in values)
+    firsts = [value[0] if isinstance(value, list) and value else None for value in values]
+    in_lists = None not in firsts and any(isinstance(first, list) for first in firsts)
+    return not (in_objects or in_dicts or in_lists)
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def _only_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of the only list of objects in a file that holds one object.
+
+    Raises:
+        DataError: there are none, or several.
+    """
+    text = path.read_text(encoding="utf-8-sig")
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _no_rows(path) from error
+    lists = [key for key, value in whole.items() if _has_objects(value)] if isinstance(whole, dict) else []
+    found = re.search(rf"{re.escape(json.dumps(lists[0]))}\s*:\s*\[", text) if len(lists) == 1 else None
+    if found is None:
+        raise _no_rows(path)
+    before = text[: found.end() - 1]
+    yield from _array(path, StringIO(text[len(before) :]), before.count("\n"))
 
 
 def _no_rows(path: Path) -> DataError:
@@ -266,11 +333,11 @@ def _no_rows(path: Path) -> DataError:
     )
 
 
-def _array(path: Path, file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of an array, a block of text at a time."""
+def _array(path: Path, file: TextIO, before: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of an array, which begins after this number of lines, a block of text at a time."""
     decoder, text = json.JSONDecoder(object_pairs_hook=_fields), file.read(BLOCK)
     at = text.index("[") + 1
-    line = 1 + text.count("\n", 0, at)
+    line = 1 + before + text.count("\n", 0, at)
     while True:
         start = WHITE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
         line += text.count("\n", at, start)

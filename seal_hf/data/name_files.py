@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,11 @@ from .line_files import not_utf8
 
 LINES = ("classes.txt", "class_names.txt", "label_names.txt", "labelmap.txt")
 MAPS = ("id2label.json", "label2id.json", "labels.json", "label.json", "classes.json", "class_names.json")
+COLOURS = re.compile(r"\n[^:]*:\d+,\d+,\d+:")
+NUMBERED = (  # a line, and the groups of its number and name
+    (re.compile(r"(\d+)[\s,;:]+(.+)"), 1, 2),
+    (re.compile(r"(.*\S)[\s,;:]+(\d+)"), 2, 1),
+)
 LABEL_LIST = "labels.txt"  # of label sets; a tsv beside it has no header
 
 
@@ -58,7 +64,7 @@ def _read(file: Path) -> list[str] | None:
     except UnicodeDecodeError as error:
         raise not_utf8(file, error) from error
     if file.suffix.lower() != ".json":
-        return _each_once(file, [line.strip() for line in text.strip().split("\n")])
+        return _each_once(file, _of_lines(text.strip().split("\n")))
     try:
         names = _of_json(json.loads(text))
         reason = ""
@@ -69,6 +75,19 @@ def _read(file: Path) -> list[str] | None:
             raise _other_form(file, reason)
         return None
     return _each_once(file, names)
+
+
+def _of_lines(lines: list[str]) -> list[str]:
+    """The names in lines, without numbers that count them from 0, as in `0 cat` or `cat,0`, and without the colours of
+    CVAT's `labelmap.txt`."""
+    if lines[0].startswith("#") and COLOURS.search(lines[0] + "\n" + lines[-1]):
+        return [line.partition(":")[0].strip() for line in lines if not line.startswith("#")]
+    for pattern, number, name in NUMBERED:
+        found = [pattern.fullmatch(line.strip()) for line in lines]
+        pairs = {match[name]: match[number] for match in found if match}
+        if [*pairs.values()] == [str(i) for i in range(len(lines))]:
+            return [*pairs]
+    return [line.strip() for line in lines]
 
 
 def _of_json(value: Any) -> list[str] | None:

@@ -29,9 +29,14 @@ from typing import Any, NamedTuple
 
 from ..utils.messages import did_you_mean
 from .common import DataError
+from .label_cells import list_in_text
 
-USUAL = {"word_column": ("words", "tokens"), "tag_column": ("tags", "ner_tags", "pos_tags", "labels")}
-SPAN_COLUMNS = ("entities", "spans", "label", "labels", "annotations")  # usual names of fields of spans
+USUAL = {
+    "word_column": ("words", "tokens", "tokenized_text"),
+    "tag_column": ("tags", "ner_tags", "pos_tags", "labels", "ner", "word_labels"),
+}
+TEXTS = ("text", "sentence")  # fields that may hold a text in place of words
+SPAN_COLUMNS = ("entities", "spans", "label", "labels", "annotations", "ner")  # usual names of fields of spans
 MORE = {  # what is said of a field that is missing
     "tag_column": " Spans by characters in entities, label or spans, as [[start, end, type]], are read, too.",
     "predicate": " It is the index of a word in its sentence, from 0.",
@@ -134,6 +139,10 @@ def tags_of_spans(
         DataError: a span outside of the text, or of another form.
     """
     tags = ["O"] * len(places)
+    for span in spans:
+        own = next((span[name] for name in ("text", "word") if isinstance(span, dict) and span.get(name)), None)
+        if isinstance(own, str) and own.strip() != text[slice(*_span(span, place)[:2])].strip():
+            counts["spans have another text than that of their characters"] += 1
     for start, end, kind in sorted((_span(span, place) for span in spans), key=lambda span: (span[0], -span[1])):
         if not 0 <= start < end <= len(text):
             raise DataError(
@@ -258,15 +267,12 @@ class SentenceRows:
         Raises:
             DataError: a field is missing, or does not fit the words.
         """
-        name = self._field(row, "word_column", self.word_column, (*USUAL["word_column"], "text"), where)
-        value, text = row[name], row.get("text")
+        name = self._field(row, "word_column", self.word_column, (*USUAL["word_column"], *TEXTS), where)
+        value, text = row[name] if name in TEXTS else listed(row[name], where), row.get("text")
         spans = self._spans if self.needs.tags else None
+        if isinstance(value, str) and self.needs.tags and spans is None:
+            value = self._split(row, value, where)
         if isinstance(value, str):
-            if name in USUAL["word_column"] and value.lstrip().startswith("["):
-                raise DataError(
-                    f"{where}: `{name}` holds {value[:30]!r}, a list as text. Give lists in .jsonl or .parquet, or the "
-                    "raw text in a column `text`."
-                )
             if self.needs.features or self.needs.predicate or (self.needs.tags and spans is None):
                 raise DataError(
                     f"{where}: `{name}` is a string, but other fields have a value per word. Split it, or give spans "
@@ -286,7 +292,7 @@ class SentenceRows:
             return None
         for feature in self.needs.features:
             self._field(row, feature, feature, (), where)
-            sentence.features[feature] = _strings(row[feature], feature, where, size)
+            sentence.features[feature] = _strings(listed(row[feature], where), feature, where, size)
         if self.needs.predicate:
             place = row[self._field(row, "predicate", "predicate", (), where)]
             if not isinstance(place, int) or not 0 <= place < size:
@@ -302,20 +308,21 @@ class SentenceRows:
         tags = None if split else self._tags(row, spans is None, where)
         if tags is None:
             self.found["spans"] = str(spans)
-            return tags_of_spans(sentence.text, sentence.places, row.get(str(spans)) or (), where, self.counts)
-        for word, tag in zip(sentence.words, row[tags] if isinstance(row[tags], list) else (), strict=False):
+            return self._of_spans(sentence, row.get(str(spans)) or (), None if split else self.in_words)
+        values = _tags_in(row[tags], where)
+        for word, tag in zip(sentence.words, values if isinstance(values, list) else (), strict=False):
             if tag is None or (isinstance(tag, int) and tag < 0):
                 raise DataError(
                     f"{where}: the tag of {word!r} is {tag!r}; expected a name, or an id of a class from 0 on. Give "
                     "whole words, before a tokenizer cuts them, and leave out words and splits without tags."
                 )
-        given = _strings(row[tags], tags, where, len(sentence.words))
+        given = _strings(values, tags, where, len(sentence.words))
         if names := self._classes.get(tags):
             last = len(names) - 1
-            wrong = [i for i in row[tags] if not isinstance(i, int) or not 0 <= i <= last]
+            wrong = [i for i in values if not isinstance(i, int) or not 0 <= i <= last]
             if wrong:
                 raise DataError(f"{where}: `{tags}` holds {wrong[0]!r}; its classes are 0 to {last}.")
-            given = [names[i] for i in row[tags]]
+            given = [names[i] for i in values]
         if spans is None or self.tag_column is not None or not isinstance(row.get("text"), str):
             return given
         of_spans = tags_of_spans(sentence.text, sentence.places, row.get(spans) or (), where, Counter())
@@ -323,6 +330,45 @@ class SentenceRows:
             return given
         self.counts[f"rows whose {spans} differ from their tags: the {spans} are read"] += 1
         return of_spans
+
+    def _split(self, row: dict[str, Any], text: str, where: str) -> str | list[str]:
+        """The words of a text that has its tags in a text, too, such as `B-PER O` or `B-PER,O`; else the text."""
+        name = self._tags(row, False, where)
+        tags = None if name is None else _tags_in(row[name], where)
+        if not isinstance(tags, list):
+            return text
+        if len(words := text.split()) != len(tags):
+            raise DataError(
+                f"{where}: {len(words)} words with blanks between them, but {len(tags)} tags in `{name}`. Give lists "
+                "of words and tags, in .jsonl or .parquet."
+            )
+        return words
+
+    def _of_spans(self, sentence: Sentence, spans: Sequence[Any], last: int | None) -> list[str]:
+        """The tags of spans by characters; by words, if `last` is not None, see [`SentenceRows.in_words`]."""
+        if last is None:
+            return tags_of_spans(sentence.text, sentence.places, spans, sentence.where, self.counts)
+        size = len(sentence.words)
+        self.counts[f"rows have spans by words, whose end is {'the last word' if last else 'after the last word'}"] += 1
+        found = [(start, end + last, kind) for start, end, kind in (_span(span, sentence.where) for span in spans)]
+        return tags_of_spans("-" * size, [(i, i + 1) for i in range(size)], found, sentence.where, self.counts)
+
+    @cached_property
+    def in_words(self) -> int | None:
+        """What to add to the ends of spans that count words; None for those that count characters: some end beyond the
+        number of words, or the rows have texts."""
+        rows = [row for row in self._head() if row.get(self._spans or "")]
+        sizes = [len(words) for row in rows if isinstance(words := row.get(self.found["word_column"]), list)]
+        if len(sizes) < len(rows) or any(isinstance(row.get("text"), str) for row in rows):
+            return None
+        ends = [
+            (*_span(span, "")[:2], size)
+            for row, size in zip(rows, sizes, strict=True)
+            for span in row[str(self._spans)]
+        ]
+        if not ends or any(end > size for _, end, size in ends):
+            return None
+        return int(any(start == end for start, end, _ in ends))
 
     def _tags(self, row: dict[str, Any], needed: bool, where: str) -> str | None:
         """The field of tags; None without one that is `needed`."""
@@ -360,6 +406,18 @@ class SentenceRows:
             )
         self.found[option] = name
         return name
+
+
+def listed(value: Any, where: str) -> Any:
+    """A list that is written as a text, as pandas does in a csv; other values unchanged."""
+    is_list = isinstance(value, str) and value.strip().startswith("[") and value.strip().endswith("]")
+    return list_in_text(value.strip(), where) if is_list else value
+
+
+def _tags_in(value: Any, where: str) -> Any:
+    """Tags as a list, also of a text with blanks or commas between them."""
+    value = listed(value, where)
+    return re.split(r"[\s,]+", value.strip()) if isinstance(value, str) else value
 
 
 def _strings(value: Any, name: str, where: str, size: int | None = None) -> list[str]:

@@ -17,7 +17,7 @@ from ..utils.messages import few
 from .common import DataError
 from .image_tables import image_column
 from .late import datasets
-from .line_files import SUFFIXES
+from .line_files import LINES, SUFFIXES
 from .name_files import is_name_file
 from .row_tables import DataTable, LineTable, ParquetTable, Table
 
@@ -146,7 +146,7 @@ def open_table(name: str, split: str | None = None, label_column: str = "labels"
         raise DataError(f"{name}: no such file or folder, and not a Hub id (owner/name).")
     note = ""
     if path.is_dir():
-        files = table_files(path, FILES)
+        files = table_files(path, (*FILES, LINES))
         if not files and is_stored(path):
             tables = _by_split(*_stored(path), path.name, name).splits
             word = chosen_split(list(tables), split, name, usual)
@@ -158,7 +158,7 @@ def open_table(name: str, split: str | None = None, label_column: str = "labels"
         note = f"{name} is a folder: the rows of {path.name}{which}."
     elif split is not None:
         raise DataError(f"`split` is {split!r}, but {name} is one file. Leave it out: all rows are read.")
-    if path.suffix.lower() not in FILES:
+    if path.suffix.lower() not in (*FILES, LINES):
         raise DataError(f"{name}: files of type {path.suffix!r} are not supported; expected {', '.join(FILES)}.")
     table = ParquetTable([path]) if path.suffix.lower() == ".parquet" else LineTable(path, label_column)
     table.note = note
@@ -355,7 +355,7 @@ def files_of(path: Path) -> dict[str, Path]:
     """
     if not path.is_dir():
         return {ALL: path}
-    files, entries = table_files(path), visible(path)
+    files, entries = table_files(path, (*SUFFIXES, LINES)), visible(path)
     if not files and len(tables := _tables_in(path)) == 1:
         return {ALL: tables[0]}
     if not files.keys() & {ALL, "train"}:

@@ -166,6 +166,11 @@ def read_splits(
     if path is None or is_stored(path):
         tables = tables_of(dataset, path)
     else:
+        if any(file.suffix == ".ann" for file in (visible(path) if path.is_dir() else (path,))):
+            raise DataError(
+                f"{path}: brat's .ann are not read. Write an object for each text into a .jsonl: "
+                '{"text": "Anna went.", "entities": [[0, 4, "PER"]]}.'
+            )
         files = _with_train(split_files(path, notes), path) if path.is_dir() else {ALL: path}
         if not all(map(has_rows, files.values())):
             return path.stem, dataset, _read_files(files, reading, seed, notes)

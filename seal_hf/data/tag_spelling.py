@@ -4,6 +4,7 @@
 |---|---|
 | `B_PER`, `B:PER`, `b-per` | `B-PER` |
 | `PER-B`, `PER_B` | `B-PER` |
+| `BPER` beside `IPER` | `B-PER` |
 | `M-PER` beside `B-`, `E-`, `S-` (BMES) | `I-PER` |
 | `W-PER` beside `B-` (BMEOW, BILOW) | `S-PER` |
 | `B`, `I`, `O` without types | `B-span`, `I-span` |
@@ -46,6 +47,10 @@ def usual_spelling(tags: Collection[str]) -> tuple[dict[str, str], str]:
             cases = {match[prefix].isupper() for match in found.values() if match}  # both: a typo
             if len(cases) == 1 and "B" in {letter for letter, _ in parts.values()}:
                 return _respelled({tag: f"{SAME.get(a, a)}-{b}" for tag, (a, b) in parts.items()}, outside)
+    glued = {tag: (tag[0], tag[1:]) for tag in names if tag[0] in "BI" and tag[1:2].isalnum()}
+    inside = {kind for letter, kind in glued.values() if letter == "I"}
+    if len(glued) == len(names) and inside and inside <= {kind for letter, kind in glued.values() if letter == "B"}:
+        return _respelled({tag: "-".join(parts) for tag, parts in glued.items()}, outside)
     if {"B", "I"} <= set(names) <= set("BI") or {"B", "E"} < set(names) <= set(LETTERS):
         return _respelled({tag: f"{SAME.get(tag, tag)}-{SPAN}" for tag in names}, outside)
     return {}, ""

@@ -45,13 +45,16 @@ def has_words(table: Table) -> bool:
     """
     if not isinstance(table, LineTable) or table.path.suffix.lower() in JSON:
         return False
-    if not is_long(table.columns):
+    if is_long(table.columns):
+        return True
+    cells = [str(value).strip() for values in table.head().values() for value in values[:3]]
+    if not any(len(cell.split()) > 1 or cell.startswith("[") for cell in cells):
         raise DataError(
             f"{table.source}: the columns are {', '.join(table.columns)}. Tags are read from a table with a word in "
             "each row if a column sentence_id names its sentence, beside word and tag. Else give columns without a "
             "header (.conll, .tsv), or .jsonl or .parquet with lists of words and tags."
         )
-    return True
+    return False
 
 
 def is_long(columns: Sequence[str]) -> bool:
@@ -124,7 +127,8 @@ def read_tables(
         _check_verbs(found, notes)
     words, tags, spans = (reader.found.get(name) for name in ("word_column", "tag_column", "spans"))
     if spans is not None:
-        notes.append(f"texts: column {words!r}; spans by characters: column {spans!r}.")
+        unit = "characters" if reader.in_words is None else "words"
+        notes.append(f"texts: column {words!r}; spans by {unit}: column {spans!r}.")
     elif (words, tags) != ("words", "tags") and None in (word, tag):
         notes.append(f"words: column {words!r}; tags: column {tags!r}.")
     whole = set.intersection(*(set(rows) for rows in found.values()))

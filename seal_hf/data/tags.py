@@ -361,6 +361,9 @@ def _convert_all(splits: dict[str, Rows], scheme: str, source: str, notes: list[
     alike = spelled_alike({split_tag(name)[1] for name in names})
     if alike:
         notes.append(f"types that differ in upper and lower case alone, kept as they are: {few(alike)}.")
+    joined = sorted({kind for name in names if re.search(r"[|,;/ ][BIESLU]-", kind := split_tag(name)[1])})
+    if joined:
+        notes.append(f"a word has one tag: types such as {joined[0]!r}, which hold further ones, are read as they are.")
     if target != found:
         notes.append(f"tags converted from {found} to {target}.")
     return target

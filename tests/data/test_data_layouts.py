@@ -93,6 +93,19 @@ COLUMN_ROWS = "1\tAnna\tB-PER\tO\n2\tgoes\tO\tO\n\n" * 12
         ("a.conllup", "# global.columns = ID FORM HEAD\n1\ta\t0\n2\tb\t1\n\n" * 9, "Name one with --tag_column"),
         ("a.csv", "word,tag\n" + "a,O\nb,B-X\n" * 9, "if a column sentence_id names its sentence"),
         ("a.csv", "sentence_id,word,tag\n1,a,O\n2,b,B-X\n1,c,O\n", "the sentence '1' occurs before, apart from these"),
+        ("a.txt", "a/NN b/VB c/NN\nd/NN e/VB\n" * 9, "words are joined to their tags by '/', such as 'a/NN'"),
+        ("a.txt", "Anna B-PER\nwent O\n" * 9, "its 18 lines are one sentence, since no line is empty"),
+        (
+            "a.txt",
+            "Anna\tB-PER\t\nwent\tO\t\n\n" * 9,
+            "has no tag in column 2. .* or name another column by --tag_column 1",
+        ),
+        ("a.ann", "T1\tPER 0 4\tAnna\n", "brat's .ann are not read. Write an object for each text"),
+        (
+            "a.csv",
+            "text,tags\n" + "a b,O O\na b c,O O\n" * 9,
+            "line 3: 3 words with blanks between them, but 2 tags in `tags`",
+        ),
         ("a.jsonl", '{"text": "ab", "label": [[0, 9, "X"]]}\n' * 12, "the span 0 to 9 of type 'X' is not in the text"),
     ],
 )
@@ -119,6 +132,15 @@ def test_spans_without_a_label_are_counted(tmp_path):
     tasks = [{"data": {"text": f"Anna went, {i}"}, "annotations": [{"result": spans}]} for i in range(20)]
     (tmp_path / "a.json").write_text(json.dumps(tasks))
     assert "20 spans without a label left out" in " ".join(load_tags(str(tmp_path / "a.json")).notes)
+
+
+def test_spans_with_another_text_and_types_with_further_tags_are_noted(tmp_path):
+    span = {"start": 0, "end": 4, "label": "PER"}
+    rows = [{"text": f"Anna went, {i}", "entities": [span | {"text": "Anna"[i % 2 :]}]} for i in range(20)]
+    (tmp_path / "a.jsonl").write_text(layouts.lines(rows))
+    assert "10 spans have another text than that of" in " ".join(load_tags(str(tmp_path / "a.jsonl")).notes)
+    (tmp_path / "a.conll").write_text("Anna B-PER|B-X\nwent O\n\n" * 20)
+    assert "types such as 'PER|B-X', which hold further ones" in " ".join(load_tags(str(tmp_path / "a.conll")).notes)
 
 
 def test_what_looks_wrong_with_tags_is_noted(tmp_path):
@@ -213,6 +235,30 @@ ROWS = "".join(f"{i / 7},{i % 2}\n" for i in range(20))
         ("a.jsonl", '{"text": "a", "cats": {"b": 0.5}}\n' * 20, {}, "is a mapping with 0.5 for 'b'.*threshold"),
         ("a.csv", "text,labels\n" + "a,010\nb,110\n" * 9 + "c,\n", {}, "line 20: the multi-hot labels have 0 entries"),
         ("a.csv", "text,labels\n" + "a,010\nb,110\n" * 9 + "c,01-0\n", {}, "line 20: .* have 1 entries, expected 3"),
+        (
+            "a.csv",
+            "text,labels\n" + "a,0 1 0\nb,1 1 0\n" * 9 + "c,0 1x\n",
+            {},
+            "line 20: .* have 1 entries, expected 3",
+        ),
+        (
+            "a.csv",
+            "price,labels\n" + '"$1,000",a\n$20,b\n' * 9,
+            {},
+            "numbers with marks, such as '\\$1,000'.*plain numbers",
+        ),
+        ("a.csv", "text,label1,label2\n" + "a,b,c\n" * 9, {}, "label1, label2 may each hold one: join them"),
+        ("a.csv", "text,x,y\n" + "a,Absent,Present\nb,Present,Absent\n" * 9, {"label_column": "x"}, "write 1 and 0"),
+        ("a.csv", "text,x,y\n" + "a,0.2,0.9\nb,1,0\n" * 9, {}, "x, y may be probabilities.*--label_format probab"),
+        (
+            "a.csv",
+            "image_id,labels\n" + "".join(f"t_{i},a|b\n" for i in range(20)),
+            {},
+            "their suffixes, such as t_0.png",
+        ),
+        ("a.txt", "text,labels\na,b\n", {}, "a .txt is read if its lines begin with __label__"),
+        ("a.jsonl", '{"text": "a", "labels": [{"label": "b", "score": 0.5}]}\n' * 20, {}, "with the name in `name`"),
+        ("a.json", json.dumps({"a": [{"text": "b"}], "c": [{"text": "d"}]}), {}, "expected an array of objects"),
         ("a.arff", "@relation x\n@attribute a {0,1}\n@data\n1\n0\n", {}, "as MEKA does: @relation 'name: -C 5'"),
     ],
 )
@@ -248,6 +294,12 @@ def test_gold_cells_are_separated_by_a_mark_that_joins_labels_of_the_model():
     found = gold_labels([["a#b"], ["c"], ["b"]], ["a", "b", "c"], None, "auto", "new.csv")
     assert found.tolist() == [[1, 1, 0], [0, 0, 1], [0, 1, 0]]
     assert gold_labels([["011"], ["100"]], ["a", "b", "c"], None, "auto", "new.csv").tolist() == [[0, 1, 1], [1, 0, 0]]
+
+
+def test_gold_cells_are_read_without_marks_around_names(tmp_path):
+    (tmp_path / "a.csv").write_text("text,labels\nx,<a><b>\ny,\nz,<b>\n")
+    reader = TextReader(open_table(str(tmp_path / "a.csv")), "text", "labels")
+    assert [chunk.gold for chunk in reader.chunks(2)] == [[["a", "b"], []], [["b"]]]
 
 
 def test_columns_that_are_left_out_are_named(tmp_path):

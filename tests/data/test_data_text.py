@@ -431,13 +431,6 @@ def test_texts_that_are_empty_and_labels_that_train_has_not_are_noted(tmp_path):
         load_multilabel(str(tmp_path))
 
 
-def test_a_table_with_semicolons_is_named(tmp_path):
-    for text in ("text;labels\na, b;x\nb;y\n", '"text";"labels"\n"a";"x"\n'):
-        (tmp_path / "mine.csv").write_text(text)
-        with pytest.raises(DataError, match="its header, '.*text.*;.*labels.*', is separated by semicolons"):
-            load_multilabel(str(tmp_path / "mine.csv"))
-
-
 SOFT = [[0.9, 0.2, 0.5], [0.0, 1.0, 0.25]] * 20
 
 
