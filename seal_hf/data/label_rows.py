@@ -107,7 +107,8 @@ class TextReader:
     @cached_property
     def _around(self) -> re.Pattern[str] | None:
         """The marks around names in the cells of label sets; the first cell without ends the search."""
-        return marks_around(row[self.label_column] for _, row in self.table) if self.separator is None else None
+        column = str(self.label_column)
+        return marks_around(row[column] for _, row in self.table) if self.separator is None else None
 
     @cached_property
     def _marks(self) -> bool:
