@@ -3,9 +3,9 @@ the label sets that occur. On all rows, or, to compare decoders, on those outsid
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -79,7 +79,7 @@ class ValidationRows:
             fold: fitted on the rows outside this fold; default: on all.
         """
         rows = slice(None) if fold is None else self.folds[fold][0]
-        p, labels = self.probabilities[rows], self.labels[rows]
+        labels = self.labels[rows]
         threshold = self._threshold(fold)
         of_sets = self.seen is not None and any(name.startswith("seen") for name in needed)
         plugs_in = "thresholds" in needed and self.target in (F1_MACRO, COST)
@@ -91,18 +91,21 @@ class ValidationRows:
         if plugs_in and self.costs is not None:
             thresholds = before_calibration(self.costs[0] / self.costs.sum(0), *cut)
         elif plugs_in:
-            thresholds = thresholds_of_label_f1(p, *cut)
+            thresholds = thresholds_of_label_f1(self.probabilities[rows], *cut)
         elif "thresholds" in needed:
-            thresholds, _ = tune_thresholds_per_label(p, labels, threshold, empty_score=self.empty_score)
+            counted = None if fold is None else np.isin(np.arange(len(self.labels)), rows)
+            about = self._columns, self._sizes, threshold, DEFAULT_GRID, self.empty_score
+            thresholds = coordinate_ascent(*about, counted)[0]
         found: dict[str, Any] = {"threshold": threshold, "calibration": calibration}
         if of_sets and self.seen is not None and calibration is not None:
             if (whole := (labels >= 0).all(1)).any():
-                numbers = self.seen.likeliest_numbers(rescaled(p[whole], *calibration), labels[whole] > 0)
+                scaled = rescaled(self.probabilities[rows][whole], *calibration)
+                numbers = self.seen.likeliest_numbers(scaled, labels[whole] > 0)
                 found["seen_power"], found["seen_share"] = numbers
         return found | {
             "thresholds": None if thresholds is None else thresholds.tolist(),
             "never_empty": self.never_empty,
-            "empty_score": 0.0 if (labels > 0).any(1).all() else self.empty_score,
+            "empty_score": 0.0 if self._sizes[rows].all() else self.empty_score,
             "hierarchy": self.hierarchy,
             "seen": self.seen,
             "target": self.target,
@@ -140,6 +143,15 @@ class ValidationRows:
                         np.full_like(DEFAULT_GRID, len(p)),
                     )
         return sums
+
+    @cached_property
+    def _columns(self) -> list[LabelColumn]:
+        return label_columns(self.probabilities, self.labels, DEFAULT_GRID)
+
+    @cached_property
+    def _sizes(self) -> np.ndarray:
+        """(N,) the number of gold labels of each row."""
+        return (self.labels > 0).sum(1)
 
     @cached_property
     def _scores(self) -> np.ndarray:
@@ -204,53 +216,100 @@ def tune_thresholds_per_label(
         ValueError: as `multilabel_metrics`.
     """
     probabilities, labels = with_known_labels(probabilities, labels)
-    thresholds = np.full(probabilities.shape[1], float(start))
-    sizes = []
-    for p, gold in checked_blocks(probabilities, labels):
-        decided = p >= start
-        sizes.append(np.stack([np.count_nonzero(sets, 1) for sets in (decided & gold, decided, gold)]))
-    hits, both, gold_count = np.concatenate(sizes, 1, dtype=np.float64)
-    both += gold_count
-    columns = [
-        _column(p, y, start, grid)
-        for block in row_blocks(probabilities.T)
-        for p, y in zip(*mask_unknown(probabilities.T[block], labels.T[block]), strict=True)
-    ]
-    chosen = [decided for *_, decided in columns]
+    if start not in grid:
+        grid = np.union1d(grid, start)
+    columns, gold = label_columns(probabilities, labels, grid), (labels > 0).sum(1)
+    thresholds, hits, decided = coordinate_ascent(columns, gold, start, grid, empty_score)
+    return thresholds, float(f1_of_counts(hits, decided, gold, empty_score).mean())
+
+
+class LabelColumn(NamedTuple):
+    """A label in the rows in which a candidate of the grid can decide it, (n,) each.
+
+    Attributes:
+        rows: their places; all rows if these are most, which is faster.
+        bins: how many candidates decide it.
+        gold: whether it is gold.
+    """
+
+    rows: Any
+    bins: np.ndarray
+    gold: np.ndarray
+
+
+def label_columns(probabilities: np.ndarray, labels: np.ndarray, grid: np.ndarray) -> list[LabelColumn]:
+    """The labels of rows (N, L). ValueError as `multilabel_metrics`."""
+    for _ in checked_blocks(probabilities, labels):
+        pass
+    found = []
+    for block in row_blocks(probabilities.T):
+        for p, gold in zip(*mask_unknown(probabilities.T[block], labels.T[block]), strict=True):
+            rows: Any = np.flatnonzero(p >= grid[0]).astype(np.int32)
+            if 2 * len(rows) > len(p):
+                rows = slice(None)
+            bins = places_in(grid, p[rows].astype(np.float64))  # p >= grid[g]: bin > g
+            found.append(LabelColumn(rows, bins.astype(np.min_scalar_type(len(grid))), gold[rows]))
+    return found
+
+
+def coordinate_ascent(
+    columns: Sequence[LabelColumn],
+    gold: np.ndarray,
+    start: float,
+    grid: np.ndarray,
+    empty: float,
+    counted: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The thresholds of [`tune_thresholds_per_label`].
+
+    Args:
+        gold: (N,) the number of gold labels of each row.
+        start: a candidate of the grid.
+        empty: the F1 of an empty set if no label is gold.
+        counted: (N,) bool, the rows that count; default: all.
+
+    Returns:
+        (L,) thresholds; and the number of hits and of decided labels in each row, (N,), (N,).
+    """
+    if counted is not None:
+        columns = [each._replace(bins=each.bins * counted[each.rows]) for each in columns]  # nothing decides bin 0
+    place = int(np.searchsorted(grid, start))
+    thresholds, chosen = np.full(len(columns), float(start)), [each.bins > place for each in columns]
+    gains = _gains(int(gold.max()), len(columns), empty)
+    of_hit, of_gold = gains.strides[1] // gains.itemsize, gains.strides[0] // gains.itemsize
+    places = gold.astype(np.int32)  # of each row, by its hits, and its decided and gold labels
+    offsets = []  # of each label: from there to the place without the label, by whether it is gold
+    for (rows, _, y), decided in zip(columns, chosen, strict=True):
+        without = decided * (1 + of_hit * y)
+        places[rows] += without
+        offsets.append((of_gold * y - without).astype(np.int32))
     for _ in range(MAX_PASSES):
         moved = False
-        for label, (rows, bins, y, _) in enumerate(columns):
-            now = chosen[label]
-            others, other_hits = both[rows] - now, hits[rows] - (now & y)
-            gain = _gain(other_hits, others, y, empty_score)
+        for label, (rows, bins, y) in enumerate(columns):
+            gain = gains.take(places[rows] + offsets[label])
             sums = np.bincount(bins, gain, minlength=len(grid) + 1)
             totals = sums[::-1].cumsum()[-2::-1]  # (G,): a candidate decides rows in the bins above it
             best = totals.max()
-            if best > gain[now].sum() + 1e-9:
+            if best > gain[chosen[label]].sum() + 1e-9:
                 moved = True
                 equal = np.flatnonzero(totals >= best - 1e-9)
                 candidate = equal[np.argmin(np.abs(grid[equal] - start))]
                 thresholds[label], chosen[label] = grid[candidate], bins > candidate
-                both[rows], hits[rows] = others + chosen[label], other_hits + (chosen[label] & y)
+                offset = (of_gold * y - chosen[label] * (1 + of_hit * y)).astype(np.int32)
+                places[rows] += offsets[label] - offset
+                offsets[label] = offset
         if not moved:
             break
-    return thresholds, float(f1_of_counts(hits, both - gold_count, gold_count, empty_score).mean())
+    hits, sizes = np.divmod(places, of_hit)
+    return thresholds, hits, sizes - gold
 
 
-def _column(p: np.ndarray, y: np.ndarray, start: float, grid: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The rows in which `start` or a candidate of the grid can decide a label, the number of candidates that do, and
-    whether the label is gold, and decided at `start`: (n,) each, of small types."""
-    rows = np.flatnonzero(p >= min(start, grid[0]))
-    p = p[rows].astype(np.float64)
-    bins = places_in(grid, p)  # p >= grid[g]: bin > g
-    return rows.astype(np.int32), bins.astype(np.min_scalar_type(len(grid))), y[rows], p >= start
-
-
-def _gain(hits: np.ndarray, both: np.ndarray, y: np.ndarray, empty: float) -> np.ndarray:
-    """The gain in each row's F1 = 2 hits / both if one more label is decided, which is gold where `y`: (n,)."""
-    before = 2.0 * hits / np.maximum(both, 1.0)
-    before[both == 0] = empty
-    return 2.0 * (hits + y) / (both + 1.0) - before
+def _gains(most_gold: int, num_labels: int, empty: float) -> np.ndarray:
+    """By how much a row's F1 = 2 hits / (decided + gold) grows if one more label is decided: (2, 1 + most_gold, 1 +
+    most_gold + L), by whether the label is gold, the number of hits, and of decided and gold labels before."""
+    gold, hits, sizes = np.ogrid[:2, : most_gold + 1, : num_labels + most_gold + 1]
+    before = np.where(sizes > 0, 2.0 * hits / np.maximum(sizes, 1.0), empty)
+    return 2.0 * (hits + gold) / (sizes + 1.0) - before
 
 
 def thresholds_of_label_f1(probabilities: np.ndarray, scale: float = 1.0, shift: float = 0.0) -> np.ndarray:
