@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from ..core.hierarchy import Hierarchy
 from ..utils.messages import brief, did_you_mean, few
 from .hygiene import keys_of, repeat_notes
-from .late import datasets
+from .late import datasets, pa
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ..core.hierarchy import Hierarchy, find_cycle
 from ..utils.messages import few
 from .common import SPLITS, DataError, MultiLabelData, fixed_size_column, label_notes
-from .late import datasets
+from .late import datasets, pa
 from .line_files import not_utf8, unquoted
 
 SUFFIXES = (".csv", ".tsv")

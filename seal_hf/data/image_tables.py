@@ -8,14 +8,12 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..utils.messages import did_you_mean
 from .column_choice import TEXTS, need_column
 from .common import IMAGE, DataError
 from .image_files import IMAGE_SUFFIXES
-from .late import datasets
+from .late import datasets, pa, pc
 
 if TYPE_CHECKING:
     from datasets import Dataset

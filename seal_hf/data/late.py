@@ -1,4 +1,4 @@
-"""The library `datasets`, which takes long to import, when it is first used: tables of scores are read without it."""
+"""Libraries that take long to import, when they are first used: tables of scores are read without them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import datasets
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import parquet
 else:
 
     class Late:
@@ -18,6 +21,7 @@ else:
         def __getattr__(self, name: str) -> Any:
             return getattr(import_module(self._name), name)
 
-    datasets = Late("datasets")
+    datasets, pa = Late("datasets"), Late("pyarrow")
+    parquet, pc = Late("pyarrow.parquet"), Late("pyarrow.compute")
 
-__all__ = ["datasets"]
+__all__ = ["datasets", "pa", "parquet", "pc"]

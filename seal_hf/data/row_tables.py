@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import parquet
 
 from .common import DataError, Origins, id_column
 from .image_tables import is_image
-from .late import datasets
+from .late import datasets, pa, parquet
 from .line_files import Lines, read_lines
 from .name_files import LABEL_LIST, names_beside, names_of_file
 

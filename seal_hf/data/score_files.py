@@ -13,6 +13,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,12 +22,13 @@ import numpy as np
 
 from ..core.arrays import sigmoid
 from ..utils.messages import few
-from .arff import ArffFile
 from .column_choice import INDEXES, LABELS, usual_column
 from .column_values import has_marks
 from .common import WRITE_ZERO, DataError
+from .hygiene import SEPARATORS
 from .label_cells import column_labels, gold_labels, in_order, label_cell
-from .mulan import label_values
+from .late import pa, parquet
+from .row_tables import FIRST, LineTable, ParquetTable
 from .stored_arrays import BROKEN, reason
 from .table_sources import open_table
 
@@ -40,6 +43,7 @@ ARRAYS = ("probabilities", "scores", "logits", "arr_0")  # in an .npz; without a
 NAMES = ("labels", "label_names", "classes")
 GOLD = ("gold", "labels", "y", "arr_0")
 BINARY = (".npz", ".npy")
+EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
 class Scores(NamedTuple):
@@ -157,52 +161,108 @@ def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, C
         cells = [scores_by_name(row, f"{name}, row {i} (counting from 0)") for i, row in enumerate(lists)]
         return _joined(name, cells, None, logits, []), lambda row: f"{name}, row {row} (counting from 0)"
     table = open_table(name)
-    numbers: list[int] = []
-    rows: list[dict[str, Any]] = []
-    for number, row in table:
-        numbers.append(number)
-        rows.append(row)
-    if not rows:
+    first = [row for _, row in islice(table, FIRST)]
+    if not first:
         raise DataError(f"{table.source} has no rows.")
-
-    def place(row: int) -> str:
-        return table.place(numbers[row])
-
     id_column = id_column_of(table.columns, id_column, table.source)
     notes = [table.note] if table.note else []
+    others = [column for column in table.columns if column != id_column and column not in INDEXES]
+    labels = [column for column in others if column.startswith(OF_PREDICT)]
+    labels = labels or [c for c in others if c not in LABELS and _has_number(first, c)]
+    begin = len(OF_PREDICT) if labels and labels[0].startswith(OF_PREDICT) else 0
+    left = [column for column in others if column not in labels]
     named = next((column for column in LONG_LABELS if column in table.columns), None)
     long = next((column for column in LONG_SCORES if column in table.columns), None)
-    if named is not None and long is not None:
-        if id_column is None:
-            raise DataError(
-                f"{table.source} has a label in each line, but no column {' or '.join(IDS)} that tells the rows apart. "
-                "Name it with --id_column."
-            )
-        return _of_lines(table.source, rows, (id_column, named, long), logits, place, notes)
-    ids = None if id_column is None else [id_of(row[id_column]) for row in rows]
-    others = [column for column in table.columns if column != id_column and column not in INDEXES]
-    by_name = next((column for column in (*SCORES, *others) if column in others and _is_by_name(rows, column)), None)
-    if by_name is not None:
-        cells = [scores_by_name(_with_names(row, by_name), place(i)) for i, row in enumerate(rows)]
-        return _joined(table.source, cells, ids, logits, notes), place
-    labels = [column for column in others if column.startswith(OF_PREDICT)]
-    begin = len(OF_PREDICT) if labels else 0
-    labels = labels or [c for c in others if c not in LABELS and _has_number(rows, c)]
-    if not labels:
+    is_long = named is not None and long is not None
+    if is_long and id_column is None:
         raise DataError(
-            f"{table.source} has no scores: no column of numbers, and none with the scores of a row by name; its "
-            f"columns are {few(table.columns)}."
+            f"{table.source} has a label in each line, but no column {' or '.join(IDS)} that tells the rows apart. "
+            "Name it with --id_column."
         )
-    left = [column for column in others if column not in labels]
+    numbers: list[int] = []
+    rows: list[dict[str, Any]] = []
+
+    def place(row: int) -> str:
+        return table.place(numbers[row] if numbers else next(islice(table, row, None))[0])
+
+    are_plain = bool(labels) and not is_long and all(any(row[c] not in EMPTY for row in first) for c in left)
+    are_plain = are_plain and not any(_is_by_name(first, column) for column in others)
+    at_once = columns_at_once(table, id_column, labels) if are_plain else None
+    if at_once is not None:
+        values, ids = at_once
+    else:
+        for number, row in table:
+            numbers.append(number)
+            rows.append(row)
+        if named is not None and long is not None:
+            assert id_column is not None, "see above"
+            return _of_lines(table.source, rows, (id_column, named, long), logits, place, notes)
+        ids = None if id_column is None else [id_of(row[id_column]) for row in rows]
+        by_name = next(
+            (column for column in (*SCORES, *others) if column in others and _is_by_name(rows, column)), None
+        )
+        if by_name is not None:
+            cells = [scores_by_name(_with_names(row, by_name), place(i)) for i, row in enumerate(rows)]
+            return _joined(table.source, cells, ids, logits, notes), place
+        if not labels:
+            raise DataError(
+                f"{table.source} has no scores: no column of numbers, and none with the scores of a row by name; its "
+                f"columns are {few(table.columns)}."
+            )
+        values = np.empty((len(rows), len(labels)))
+        for i, row in enumerate(rows):
+            try:
+                values[i] = [row[label] for label in labels]
+            except (TypeError, ValueError):
+                values[i] = [_number(row[label], label[begin:], place(i)) for label in labels]
     if left and not begin:
         notes.append(f"{table.source}: {len(labels)} labels, a column each; not read: {few(left)}.")
-    values = np.empty((len(rows), len(labels)))
-    for i, row in enumerate(rows):
-        try:
-            values[i] = [row[label] for label in labels]
-        except (TypeError, ValueError):
-            values[i] = [_number(row[label], label[begin:], place(i)) for label in labels]
     return Scores(table.source, [label[begin:] for label in labels], values, ids, notes), place
+
+
+def columns_at_once(
+    table: Any, id_column: str | None, columns: Sequence[str]
+) -> tuple[np.ndarray, list[str] | None] | None:
+    """Columns of numbers, (N, L) float64, and the ids of the rows, of a csv, tsv or parquet file, without a loop over
+    its cells; None for a file that this cannot read. Such a file is read row by row, which names the place of a
+    mistake."""
+    names = [*columns] if id_column is None else [id_column, *columns]
+    if isinstance(table, ParquetTable):
+        with suppress(pa.ArrowException, OSError):
+            read = pa.concat_tables(
+                [parquet.read_table(file, columns=names, use_threads=False) for file in table.files]
+            )
+            types = [read.schema.field(name).type for name in columns]
+            if all(pa.types.is_floating(each) or pa.types.is_integer(each) for each in types):
+                return _as_arrays(read, id_column, columns)
+        return None
+    path = table.path if isinstance(table, LineTable) else Path()
+    if path.suffix.lower() not in (".csv", ".tsv") or b'"' in (content := path.read_bytes()):
+        return None
+    from pyarrow import csv
+
+    types_of = dict.fromkeys(columns, pa.float64()) | ({} if id_column is None else {id_column: pa.string()})
+    mark = "," if path.suffix.lower() == ".csv" else "\t"
+    with suppress(pa.ArrowException):
+        read = csv.read_csv(
+            pa.BufferReader(content),
+            csv.ReadOptions(use_threads=False, skip_rows=1, column_names=table.columns),
+            csv.ParseOptions(delimiter=mark, quote_char=False),
+            csv.ConvertOptions(column_types=types_of, include_columns=names, null_values=[]),
+        )
+        return _as_arrays(read, id_column, columns)
+    return None
+
+
+def _as_arrays(
+    read: pa.Table, id_column: str | None, columns: Sequence[str]
+) -> tuple[np.ndarray, list[str] | None] | None:
+    if any(read.column(name).null_count for name in columns):
+        return None
+    values = np.empty((read.num_rows, len(columns)))
+    for i, name in enumerate(columns):
+        values[:, i] = np.concatenate([np.from_dlpack(part) for part in read.column(name).chunks])  # without pandas
+    return values, None if id_column is None else [*map(id_of, read.column(id_column).to_pylist())]
 
 
 def id_column_of(columns: Sequence[str], asked: str | None, source: str) -> str | None:
@@ -226,7 +286,7 @@ def id_of(value: Any) -> str:
 
 def _has_number(rows: Sequence[dict[str, Any]], column: str) -> bool:
     """True if one of the first values of a column is a number."""
-    return any(_is_number(row[column]) for row in rows[:100])
+    return any(_is_number(row[column]) for row in rows)
 
 
 def _is_number(value: Any) -> bool:
@@ -256,7 +316,7 @@ def parsed(value: Any) -> Any:
 
 
 def _is_by_name(rows: Sequence[dict[str, Any]], column: str) -> bool:
-    value = next((found for row in rows if (found := parsed(row[column])) not in (None, "", [], {})), None)
+    value = next((found for row in rows if (found := parsed(row[column])) not in EMPTY), None)
     if isinstance(value, list):
         return isinstance(value[0], (dict, list, tuple)) or (column in SCORES and _is_number(value[0]))
     return isinstance(value, dict)
@@ -446,6 +506,9 @@ def _gold_arrays(name: str, labels: Sequence[str]) -> tuple[np.ndarray, list[str
 
 def _gold_arff(path: Path, labels: Sequence[str]) -> np.ndarray:
     """The attributes of a file that are called like the labels. It has no ids."""
+    from .arff import ArffFile  # two libraries, for a rare format
+    from .mulan import label_values
+
     if not path.is_file():
         raise DataError(f"{path}: no such file.")
     file = ArffFile(path)
@@ -461,10 +524,16 @@ def _gold_table(
     name: str, scores: Scores, id_column: str | None, label_column: str | None, label_format: str
 ) -> tuple[np.ndarray, list[str] | None]:
     table = open_table(name, label_column=label_column or LABELS[0])
-    rows = list(table)
     id_column = id_column_of(table.columns, id_column, table.source)
-    ids = None if id_column is None else [id_of(row[id_column]) for _, row in rows]
     column = label_column or usual_column((*LABELS, *LONG_LABELS), table.columns)
+    own = [label for label in scores.labels if label in table.columns]
+    if column is None and own:
+        found = columns_at_once(table, id_column, own)
+        if found is not None and np.isin(found[0], (0, 1, -1)).all():
+            _check_same(own, scores.labels, table.source)
+            return found[0].astype(np.int8), found[1]
+    rows = list(table)
+    ids = None if id_column is None else [id_of(row[id_column]) for _, row in rows]
     if ids is not None and column in LONG_LABELS and len(set(ids)) < len(ids):
         return _gold_lines(table, rows, ids, column, scores)
     if column is not None:
@@ -473,13 +542,37 @@ def _gold_table(
                 f"{table.source} has no column {column!r}; its columns are {few(table.columns)}. Name the right one "
                 "with --label_column."
             )
+        named = (
+            None
+            if label_format not in ("auto", "names") or table.label_names(column)
+            else _named_sets([row[column] for _, row in rows], scores.labels)
+        )
+        if named is not None:
+            return named, ids
         cells = [label_cell(row[column], table.place(number), keep_empty=True) for number, row in rows]
         return gold_labels(cells, scores.labels, table.label_names(column), label_format, table.source), ids
-    own = [label for label in scores.labels if label in table.columns]
     _check_same(own, scores.labels, table.source)
     columns = {label: [row[label] for _, row in rows] for label in own}
     marks = has_marks(columns.values())
     return column_labels(columns, lambda i: table.place(rows[i][0]), marks).astype(np.int8), ids
+
+
+def _named_sets(cells: Sequence[Any], labels: Sequence[str]) -> np.ndarray | None:
+    """Label sets as [`gold_labels`] gives them, (N, L), if each cell is a text of known names; else None."""
+    place = {label: i for i, label in enumerate(labels)}
+    if any(map(_is_number, labels)):  # they may be ids, or 0 and 1
+        return None
+    gold = np.zeros((len(cells), len(labels)), dtype=np.int8)
+    for row, cell in enumerate(cells):
+        if not isinstance(cell, str):
+            return None
+        mark = next((mark for mark in SEPARATORS if mark in cell), None)
+        try:
+            gold[row, [place[part.strip()] for part in cell.split(mark)] if mark else place[cell.strip()]] = 1
+        except KeyError:
+            if cell.strip():
+                return None
+    return gold
 
 
 def _gold_lines(

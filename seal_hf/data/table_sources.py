@@ -10,13 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from ..utils.files import visible
 from ..utils.messages import few
 from .common import DataError
 from .image_tables import image_column
-from .late import datasets
+from .late import datasets, pa
 from .line_files import LINES, SUFFIXES
 from .name_files import is_name_file
 from .row_tables import DataTable, LineTable, ParquetTable, Table

@@ -3,6 +3,7 @@ were written, `LabelDecisions` in Python, `evaluate` and `predict` of a model on
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 
@@ -74,6 +75,34 @@ def test_every_layout_gives_the_same_scores(layout, suffix, rows, tmp_path):
     read, notes = read_gold(str(write(tmp_path / "gold.csv", sets(gold)[::-1])), found)  # by id, in any order
     np.testing.assert_array_equal(read, gold)
     assert notes == []
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_plain_files_are_read_at_once_as_they_are_row_by_row(suffix, tmp_path):
+    """Oracle: the same rows beside a cell in quotes, or as texts, which are read one by one; and the line of a mistake
+    in the middle of the file."""
+    p = np.random.default_rng(1).random((150, 3))
+    gold = np.eye(3, dtype=np.int8)[np.arange(150) % 3]
+    names = ["a", "b", "c d"]
+    wide = [{"row_id": i, "text": "x", **dict(zip(names, row, strict=True))} for i, row in enumerate(p.tolist())]
+    slow = [{**row, "text": 'a "b"'} if suffix == ".csv" else {n: str(v) for n, v in row.items()} for row in wide]
+    if suffix == ".tsv":
+        slow[3]["text"] = '"'
+    found, other = (
+        read_scores(str(write(tmp_path / f"{name}{suffix}", rows))) for name, rows in (("f", wide), ("s", slow))
+    )
+    np.testing.assert_array_equal(found.values, p)
+    np.testing.assert_array_equal(other.values, p)
+    assert (found.labels, found.ids) == (other.labels, other.ids) == (names, [str(i) for i in range(150)])
+    assert [note.partition(":")[2] for note in found.notes] == [note.partition(":")[2] for note in other.notes]
+    marks = [{"row_id": i, **dict(zip(names, row, strict=True))} for i, row in enumerate(gold.tolist())]
+    cells = [{"row_id": i, "labels": " | ".join(np.array(names)[row > 0])} for i, row in enumerate(gold)]
+    for rows in (marks, cells, [{**row, "text": '"'} for row in marks]):
+        np.testing.assert_array_equal(read_gold(str(write(tmp_path / f"g{suffix}", rows)), found)[0], gold)
+    wide[120]["b"] = 1.5
+    line = "row 120 (counting from 0)" if suffix == ".parquet" else "line 122"
+    with pytest.raises(ValueError, match=re.escape(f"{line}: the score of 'b' is 1.5")):
+        read_scores(str(write(tmp_path / f"w{suffix}", wide)))
 
 
 def test_ids_are_matched_whether_they_are_written_as_1_or_1_0(tmp_path):

@@ -18,7 +18,7 @@ from ....core.arrays import logit, sigmoid
 from ..metrics import BLOCK, checked_blocks
 
 _FIRST = 64  # of a row's most probable labels, whose sizes are looked at first
-_AT_ONCE = 1 << 18  # numbers per block of integrals
+_AT_ONCE, _NEAR = 1 << 17, 1 << 15  # numbers per block of integrals, and of what is computed together in it
 _UNLIKELY = 1 / 32  # labels that are at most so probable count by their power sums
 
 
@@ -191,34 +191,46 @@ def expected_f1(
         (n, 2 + largest - smallest).
     """
     smallest, largest = sizes
-    values = np.empty((len(p), 2 + largest - smallest))
-    values[:, 0], values[:, 1:] = empty, 0
+    values = np.zeros((2 + largest - smallest, len(p)))
+    values[0] = empty
     likely = np.flatnonzero((p > _UNLIKELY).any(0))
     head = max(largest, 1 + int(likely.max(initial=-1)))
-    columns, k = np.ascontiguousarray(p[:, :head].T)[..., None], np.arange(smallest, largest + 1)[:, None]
+    columns = np.ascontiguousarray(p[:, :head].T)[:, None]  # (head, 1, n)
     nodes, weights = quadrature
-    weights = weights * _product_of_unlikely(p[:, head:], 1 - nodes)  # (n, Q)
-    at_once = max(1, BLOCK // (head * len(p)))  # nodes: one row with very many labels is a block by itself
+    weights = weights[:, None] * _product_of_unlikely(p[:, head:], 1 - nodes)  # (Q, n)
+    at_once = max(1, BLOCK // (largest * len(p)))  # nodes: one row with very many labels is a block by itself
     for start in range(0, len(nodes), at_once):
-        t = nodes[start : start + at_once]  # (q,)
-        factors = 1 - columns * (1 - t)  # (head, n, q), in (0, 1]: underflow in their product is harmless
-        weighted = weights[:, start : start + at_once] * factors.prod(0)  # (n, q)
-        sums = columns[:largest] / factors[:largest]
-        sums[smallest - 1] = sums[:smallest].sum(0)
-        values[:, 1:] += 2 * (sums[smallest - 1 :].cumsum(0) * (t**k)[:, None] * weighted).sum(2).T
-    return values
+        t, weighted = nodes[start : start + at_once, None], weights[start : start + at_once]
+        ratios = np.empty((largest, *weighted.shape))  # p_i / (1 - p_i + p_i t)
+        step = max(1, _NEAR // weighted.size)  # labels: their factors stay near the processor
+        factors = np.empty((step, *weighted.shape))
+        for first in range(0, head, step):
+            some = columns[first : first + step]
+            of_some = np.multiply(some, t - 1, out=factors[: len(some)])
+            of_some += 1  # in (0, 1]: underflow in their product is harmless
+            weighted = weighted * of_some.prod(0)
+            num = max(0, min(largest - first, len(some)))
+            np.divide(some[:num], of_some[:num], out=ratios[first : first + num])
+        weighted = weighted * t**smallest
+        sums, product = ratios[:smallest].sum(0), factors[0]
+        for k in range(smallest, largest + 1):
+            if k > smallest:
+                sums += ratios[k - 1]
+                weighted *= t
+            values[1 + k - smallest] += 2 * np.multiply(sums, weighted, out=product).sum(0)
+    return values.T
 
 
 def _product_of_unlikely(p: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """Π_j (1 - p_j s) of unlikely labels p (n, L), for s (Q,) in [0, 1]: (n, Q). Its logarithm is -Σ_m s^m Σ_j p_j^m /
+    """Π_j (1 - p_j s) of unlikely labels p (n, L), for s (Q,) in [0, 1]: (Q, n). Its logarithm is -Σ_m s^m Σ_j p_j^m /
     m, in which powers of p vanish soon: a pass over the labels for each power, in place of one for each s."""
-    total = np.zeros((len(p), len(s)))
     largest = max(p.max(initial=0.0), 1e-300)
-    powers = p.copy()
-    for m in range(1, 1 + math.ceil(_log_precision(p.shape[1] + 1) / -math.log(largest))):
-        total -= powers.sum(1)[:, None] * (s**m / m)
+    m = np.arange(1, 2 + math.ceil(_log_precision(p.shape[1] + 1) / -math.log(largest)))
+    sums, powers = np.empty((len(m), len(p))), p.copy()
+    for each in sums:
+        powers.sum(1, out=each)
         powers *= p
-    return np.exp(total)
+    return np.exp(-(s[:, None] ** m / m) @ sums)
 
 
 def reached_f1(p: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -93,7 +93,7 @@ class ValidationRows:
         elif plugs_in:
             thresholds = thresholds_of_label_f1(self.probabilities[rows], *cut)
         elif "thresholds" in needed:
-            counted = None if fold is None else np.isin(np.arange(len(self.labels)), rows)
+            counted = None if fold is None else np.isin(np.arange(len(self.labels)), self.folds[fold][0])
             about = self._columns, self._sizes, threshold, DEFAULT_GRID, self.empty_score
             thresholds = coordinate_ascent(*about, counted)[0]
         found: dict[str, Any] = {"threshold": threshold, "calibration": calibration}
