@@ -1,5 +1,7 @@
 """Fixtures shared by all tests: where the real data sets are, and a quiet, offline environment."""
 
+import contextlib
+import functools
 import gc
 import logging
 import os
@@ -52,6 +54,51 @@ def garbage_stays():
     from accelerate.utils import memory
 
     memory.gc = SimpleNamespace(collect=lambda: 0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def libraries_are_looked_for_once():
+    """A training asks accelerate again and again whether a library is installed, and waits for the disk after every
+    file of a checkpoint."""
+    from accelerate.utils import imports
+
+    imports._is_package_available = functools.cache(imports._is_package_available)
+    os.fsync = lambda descriptor: None
+
+
+@pytest.fixture(autouse=True, scope="session")
+def drawings():
+    """A context in which matplotlib draws the plots of a page. Elsewhere they are empty: they take most of the time
+    that the page of a small run takes."""
+    try:
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+    except ImportError:
+        return contextlib.nullcontext
+
+    def drawn_as(function):
+        FigureCanvasSVG.print_svg = function
+
+    @contextlib.contextmanager
+    def drawn():
+        drawn_as(whole)
+        try:
+            yield
+        finally:
+            drawn_as(empty)
+
+    def empty(self, file, **_):
+        file.write('<svg width="1pt" height="1pt"></svg>')
+
+    whole = FigureCanvasSVG.print_svg
+    drawn_as(empty)
+    return drawn
+
+
+@pytest.fixture
+def drawn(drawings):
+    """The plots of this test are drawn."""
+    with drawings():
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

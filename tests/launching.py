@@ -6,9 +6,13 @@ import socket
 import subprocess
 import sys
 import traceback
+import warnings
+from functools import partial
 from pathlib import Path
 
 import torch
+from accelerate.state import AcceleratorState, GradientState, PartialState
+from transformers.models.auto import configuration_auto, modeling_auto
 
 ROOT = Path(__file__).resolve().parents[1]
 OUR_WARNING = re.compile(rf"^{re.escape(str(ROOT))}/seal_hf/\S+:\d+: \w*Warning: .*", re.MULTILINE)
@@ -55,6 +59,54 @@ def finish(*launches: subprocess.Popen) -> None:
 def results(folder, world) -> list[dict]:
     """What each rank wrote at its end."""
     return [torch.load(Path(folder) / f"rank{rank}.pt", weights_only=True) for rank in range(world)]
+
+
+def anew(function, without=()):
+    """Runs a function in a fork that has imported neither this package nor these libraries: starting Python and torch
+    again takes seconds."""
+
+    def program():
+        for name in [*sys.modules]:
+            if name.partition(".")[0] in ("seal_hf", *without):
+                del sys.modules[name]
+        function()
+
+    assert forked(program) == [0]
+
+
+def without_seal_hf(function):
+    """Runs a function in a fork that cannot import this package, and in which transformers knows none of its nets."""
+
+    def program():
+        sys.modules["seal_hf"] = None
+        for auto in vars(modeling_auto).values():
+            if hasattr(getattr(auto, "_model_mapping", None), "_extra_content"):
+                auto._model_mapping._extra_content.clear()
+        configuration_auto.CONFIG_MAPPING._extra_content.clear()
+        function()
+        assert not [name for name in sys.modules if name.startswith("seal_hf.")]
+
+    anew(program)
+
+
+def two_processes(function):
+    """Calls a function with rank 0 and 1 in two forks, which have the variables of a launcher."""
+    port = free_port()
+
+    def process(rank):
+        warnings.resetwarnings()
+        warnings.filterwarnings("default")  # those of the libraries
+        warnings.filterwarnings("error", module=r"seal_hf\.")
+        for state in (AcceleratorState, GradientState):
+            state._reset_state()
+        PartialState._reset_state()
+        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2")
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        function(rank)
+        assert torch.distributed.get_world_size() == 2
+        torch.distributed.destroy_process_group()  # left open, its threads now and then abort a process that ends
+
+    assert forked(partial(process, 0), partial(process, 1)) == [0, 0]
 
 
 def forked(*functions):

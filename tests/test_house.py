@@ -1,9 +1,13 @@
 """The shape of the package: which room may import which, read from the imports themselves."""
 
 import ast
+import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+
+from launching import anew
 
 import seal_hf
 from seal_hf import api, demo, metrics
@@ -23,11 +27,17 @@ def modules() -> dict[str, Path]:
     return {".".join(parts[:-1] if parts[-1] == "__init__" else parts): path for parts, path in files.items()}
 
 
+def nodes_of(path: Path) -> list[ast.AST]:
+    """What the tests look at of a file: its imports and calls."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)]
+
+
 def imported(name: str, path: Path, known: dict[str, Path]) -> set[str]:
     """The modules of the package that this one imports, anywhere in the file."""
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in NODES[name]:
         if isinstance(node, ast.Import):
             found |= {alias.name.removeprefix("seal_hf.") for alias in node.names if alias.name.startswith("seal_hf.")}
         if not isinstance(node, ast.ImportFrom):
@@ -46,6 +56,7 @@ def imported(name: str, path: Path, known: dict[str, Path]) -> set[str]:
 
 
 KNOWN = modules()
+NODES = {name: nodes_of(path) for name, path in KNOWN.items()}
 IMPORTS = {name: imported(name, path, KNOWN) for name, path in KNOWN.items()}
 
 
@@ -63,8 +74,8 @@ def test_no_import_runs_upwards():
 
 
 def test_only_tasks_ask_for_the_class_of_a_space_or_of_a_task():
-    for name, path in KNOWN.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for name, nodes in NODES.items():
+        for node in nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
                 classes = [each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)]
                 asked = [each for each in classes if each.endswith(("Space", "Task"))]
@@ -96,21 +107,32 @@ def test_no_files_import_each_other_in_a_circle():
 
 def test_decisions_import_no_torch():
     """Decisions on another model's probabilities need numpy and scipy alone; other names come when asked for."""
-    code = (
-        "import sys\nfrom seal_hf.decisions import LabelDecisions\nimport seal_hf.core.decisions\n"
-        "heavy = {'torch', 'transformers', 'datasets', 'pyarrow', 'sklearn', 'pandas', 'matplotlib'}\n"
-        "print(*sorted(heavy & sys.modules.keys()), 'seal_hf.api' in sys.modules)\n"
-        "import seal_hf\nprint('decisions' in vars(seal_hf), seal_hf.TensorRows.__name__, 'torch' in sys.modules)\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
-    assert (ended.stdout, ended.stderr) == ("False\nTrue TensorRows True\n", "")
+    heavy = {"torch", "transformers", "datasets", "pyarrow", "sklearn", "pandas", "matplotlib", "evaluate"}
+    before = dict(sys.modules)
+
+    def program():
+        for name in ("decisions", "core.decisions", "tasks.labels.metrics"):
+            import_module(f"seal_hf.{name}")
+        package = sys.modules["seal_hf"]
+        assert package.decisions.LabelDecisions and not {*heavy, "seal_hf.api"} & sys.modules.keys()
+        sys.modules.update({name: module for name, module in before.items() if not name.startswith("seal_hf")})
+        assert "TensorRows" not in vars(package) and package.TensorRows.__name__ == "TensorRows"
+
+    anew(program, heavy)
 
 
-def test_the_package_imports_its_nets_and_little_else():
-    """What transformers must know is registered; the rest is imported by name. At most 120 modules were the goal."""
+def test_the_package_imports_its_nets_and_little_else(tmp_path):
+    """What transformers must know is registered; the rest is imported by name. At most 120 modules were the goal.
+
+    In a user's program that `python -m` starts, whose package imports ours while Python looks for the module."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text("import seal_hf\n")
     code = "print(*sorted(name for name in sys.modules if name.split('.')[0] == 'seal_hf'))\n"
-    code = f"import sys, seal_hf\n{code}from seal_hf import SealTrainer\n{code}"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
+    (tmp_path / "mine" / "__main__.py").write_text(f"import sys\n{code}from seal_hf import SealTrainer\n{code}")
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    words = [sys.executable, "-m", "mine", "seal_hf"]
+    ended = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert (ended.returncode, ended.stderr) == (0, "")
     loaded, with_trainer = (
         {name.removeprefix("seal_hf").removeprefix(".") for name in line.split()} for line in ended.stdout.splitlines()
     )

@@ -1,5 +1,5 @@
 """The runs that one process and two must do alike: `test_distributed.py` calls `run_all` itself, and launches this file
-as a program that writes what each rank ends with: FOLDER, then the cases to run (default: all) or --resume."""
+as a program that writes what each rank ends with: FOLDER, then the cases to run."""
 
 import gc
 import os
@@ -213,14 +213,16 @@ def resumed(folder, world, num_rows, step, accumulation=1, **options):
     return {**parameters, "steps": [whole["steps"], trainer.state.global_step]}
 
 
-if __name__ == "__main__":
-    gc.freeze()  # a training ends with a collection of garbage, which need not look through what was imported
-    world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
-    folder, *names = sys.argv[1:]
-    cases = [name for name in names if name in CASES]
+def write(folder, world, rank, cases=(), resume=False):
+    """The results of a rank, in a file."""
     if cases:
         results = {name: train(folder, world, **CASES[name]) for name in cases}
     else:
-        results = run_all(folder, world, "--resume" in names)
+        results = run_all(str(folder), world, resume)
     torch.save(results, f"{folder}/rank{rank}.pt")
+
+
+if __name__ == "__main__":
+    gc.freeze()  # a training ends with a collection of garbage, which need not look through what was imported
+    write(sys.argv[1], int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0")), sys.argv[2:])
     PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends

@@ -64,7 +64,7 @@ def as_pickled(arguments: dict[str, Any]) -> dict[str, Any]:
     """The attributes of a run's arguments, as a pickle holds them, see [`without_tokens`]."""
     if not _may_be_pushed.get():
         return dict(arguments)
-    plain = {name: recorded(value) for name, value in arguments.items() if isinstance(value, (str, list, dict))}
+    plain = recorded({name: value for name, value in arguments.items() if isinstance(value, (str, list, dict))})
     return {**arguments, **plain, **{name: None for name in arguments if names_a_secret(name)}}
 
 

@@ -57,7 +57,16 @@ def remember_words(words: Iterable[str]) -> None:
 
 def hidden(text: str) -> str:
     """A text with `...` in place of each secret."""
-    for secret in sorted(_given.union(_of_environment()), key=len, reverse=True):
+    return _without(_secrets(), text)
+
+
+def _secrets() -> list[str]:
+    """Those that are known by name, the longest first."""
+    return sorted(_given.union(_of_environment()), key=len, reverse=True)
+
+
+def _without(secrets: Iterable[str], text: str) -> str:
+    for secret in secrets:
         text = text.replace(secret, HIDDEN)
     return FORMS.sub(lambda found: f"{found['before'] or found['query'] or ''}{HIDDEN}", text)
 
@@ -65,12 +74,17 @@ def hidden(text: str) -> str:
 def recorded(value: Any) -> Any:
     """A value of settings or facts without secrets: texts as [`hidden`] gives them, and mappings without the texts
     under the name of a secret."""
-    if isinstance(value, Mapping):
-        kept = {key: each for key, each in value.items() if not (isinstance(each, str) and names_a_secret(str(key)))}
-        return {key: recorded(each) for key, each in kept.items()}
-    if isinstance(value, (list, tuple)):
-        return [recorded(each) for each in value]
-    return hidden(value) if isinstance(value, str) else value
+    secrets = _secrets()  # looked for once: a state of a run has thousands of texts
+
+    def each(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            named = {key for key, text in value.items() if isinstance(text, str) and names_a_secret(str(key))}
+            return {key: each(inner) for key, inner in value.items() if key not in named}
+        if isinstance(value, (list, tuple)):
+            return [each(inner) for inner in value]
+        return _without(secrets, value) if isinstance(value, str) else value
+
+    return each(value)
 
 
 def command_line(words: Sequence[str]) -> str:

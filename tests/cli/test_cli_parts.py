@@ -12,7 +12,7 @@ import pytest
 import tiny_masks
 import tiny_tags
 import torch
-from launching import forked, free_port
+from launching import forked, two_processes
 from predicting import write
 from tiny_models import LABELLED, tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification
@@ -75,19 +75,6 @@ def contents(output):
     return {file.name if output.is_dir() else "": file.read_bytes() for file in files}
 
 
-def launched(function):
-    """Runs a function in two processes with the variables of a launcher."""
-    port = free_port()
-
-    def in_process(rank):
-        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1")
-        os.environ["MASTER_PORT"] = str(port)
-        function()
-        assert torch.distributed.get_world_size() == 2
-
-    assert forked(lambda: in_process(0), lambda: in_process(1)) == [0, 0]
-
-
 def killed(number, *arguments):
     """A command in one process, which is killed when half of a part is written."""
     whole = Parts.write
@@ -121,7 +108,7 @@ def test_two_processes_write_what_one_does_and_go_on_after_a_kill(cases, tmp_pat
         (tmp_path / "written" / f"{self.output.name} {number} {os.environ['RANK']}").touch()
         whole(self, number, rows)
 
-    def commands():
+    def commands(rank):
         Parts.write = noted
         for kind, suffix in jobs:
             run(cases, kind, tmp_path / f"two_{kind}{suffix}")
@@ -129,7 +116,7 @@ def test_two_processes_write_what_one_does_and_go_on_after_a_kill(cases, tmp_pat
             with suppress(SystemExit):  # the second process has done its share
                 evaluate([*map(str, ("--model", model, "--input", source, "--output", tmp_path / f"two_{kind}.json"))])
 
-    launched(commands)
+    two_processes(commands)
     outputs = [*(f"{kind}{suffix}" for kind, suffix in jobs), *(f"{kind}.json" for kind in cases)]
     for name in outputs:
         one, two = (contents(tmp_path / f"{which}_{name}") for which in ("one", "two"))

@@ -42,9 +42,10 @@ def page_of(folder):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(tmp_path_factory, drawings):
     """The folder of a finished run. Tests do not change it."""
-    return run(tmp_path_factory.mktemp("finished") / "digits_nce")
+    with drawings():
+        return run(tmp_path_factory.mktemp("finished") / "digits_nce")
 
 
 def test_the_numbers_are_those_of_the_files(finished):
@@ -118,6 +119,7 @@ def test_errors_can_be_filtered_and_saved_in_a_browser(tmp_path):
     assert html.unescape(title) == expected
 
 
+@pytest.mark.usefixtures("drawn")
 def test_the_page_requests_nothing_and_is_written_again_as_it_was(finished, capsys):
     page = page_of(finished)
     check_requests(page)
@@ -235,6 +237,7 @@ def test_cross_entropys_trial_stands_beside_the_best_one(finished, tmp_path):
     assert "The search chose λ1 = 0 (energy_weight), cross-entropy alone" in pages(4)
 
 
+@pytest.mark.usefixtures("drawn")
 def test_a_long_log_stays_small_and_its_last_step_is_kept():
     keys = "task_loss energy_share energy_gold energy_output energy_samples grad_norm loss_net_grad_norm".split()
     log = [{"step": step, **{key: 1.0 + step for key in keys}} for step in range(1, 10**5 + 1)]
@@ -250,6 +253,7 @@ def test_a_long_log_stays_small_and_its_last_step_is_kept():
 EVIL = "<script>document.title = 'run'</script>$x_1$\"'&"
 
 
+@pytest.mark.usefixtures("drawn")
 def test_text_from_data_is_text(tmp_path):
     table = Table([{EVIL: EVIL, "html": Markup("<b>bold</b>"), "n": Number(1.5, EVIL)}], caption=EVIL)
     drawn = points([1, 2], [1, 2], EVIL, EVIL)
@@ -261,6 +265,7 @@ def test_text_from_data_is_text(tmp_path):
     assert in_browser(page, "", tmp_path).startswith("&lt;script&gt;")
 
 
+@pytest.mark.usefixtures("drawn")
 def test_plots_have_the_pages_colours():
     series = {str(number): ([1, 2, 3], [1.0, 10.0, 100.0 + number]) for number in range(8)}
     drawn = [
@@ -277,6 +282,7 @@ def test_plots_have_the_pages_colours():
     assert all("width=" not in svg.split(">")[0] and 'role="img"' in svg for svg in drawn)
 
 
+@pytest.mark.usefixtures("drawn")
 def test_points_have_names_that_do_not_stand_on_each_other():
     names = {0: "the first", 1: "the second", 2: "the third"}
     drawn = points([1, 1.01, 50], [1, 1, 50], "x", "y", names=names)

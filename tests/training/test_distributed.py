@@ -1,5 +1,6 @@
-"""`accelerate launch` with one process, two, and two on two "machines", against a run of this process. Oracles: the
-same runs here, and the definition of batch repeats checked on the rows of each rank. One launch does most of it."""
+"""Two processes against this one, which are connected as those of a launcher are; and `accelerate launch` with one
+process, and with two on two "machines". Oracles: the same runs here, and the definition of batch repeats checked on the
+rows of each rank."""
 
 import json
 
@@ -9,7 +10,7 @@ import tiny_run
 import torch
 import train_script
 import transformers
-from launching import finish, free_port, results, start
+from launching import finish, free_port, results, start, two_processes
 from packaging.version import Version
 from torch.utils.data import SequentialSampler
 
@@ -30,9 +31,8 @@ def one(tmp_path_factory):
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
     """What each of two processes ends with."""
-    folder, port = tmp_path_factory.mktemp("two"), ("--main_process_port", free_port())
-    resume = ["--resume"] if CAN_RESUME else []
-    finish(start("one_machine.yaml", "train_script.py", folder, *resume, options=port))
+    folder = tmp_path_factory.mktemp("two")
+    two_processes(lambda rank: train_script.write(folder, WORLD, rank, resume=CAN_RESUME))
     for marker in folder.rglob(COMPLETE):  # written when all ranks had written theirs
         assert {"rng_state_0.pth", "rng_state_1.pth"} <= json.loads(marker.read_text()).keys()
     return results(folder, WORLD)

@@ -6,8 +6,6 @@ import json
 import logging
 import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,9 +13,10 @@ import numpy as np
 import pytest
 import tiny_tags
 import torch
+from launching import without_seal_hf
 from safetensors.torch import load_file, save_file
 from tiny_models import LABELLED, LABELS, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from seal_hf import (
     FCNConfig,
@@ -33,20 +32,6 @@ from seal_hf.data.common import Scaling
 from seal_hf.nets.encoders import ENCODER_MODES
 
 FEATURES = SimpleNamespace(kind="features", label_names=LABELS, num_features=6, name="rows", scaling=None)
-WITHOUT_SEAL_HF = """
-import json, sys
-
-class Refuse:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "seal_hf":
-            raise ImportError("there is no seal_hf here")
-
-sys.meta_path.insert(0, Refuse())
-from transformers import AutoModelForSequenceClassification, pipeline
-texts = json.loads(sys.argv[1])
-print(json.dumps([pipeline("text-classification", folder, top_k=None)(texts) for folder in sys.argv[2:]]))
-assert "seal_hf" not in sys.modules
-"""
 
 
 @pytest.fixture
@@ -433,17 +418,16 @@ def test_the_saved_root_is_a_plain_model(bert, tmp_path):
         seal = SealForMultiLabel.from_pretrained(bert, loss_net_encoder=mode)
         seal.save_pretrained(tmp_path / mode)
         tiny_tokenizer().save_pretrained(tmp_path / mode)
-        folders.append(mode)
-        expected.append([seal.predict(**tiny_tokenizer()(text, return_tensors="pt"))[0][0] for text in texts])
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-c", WITHOUT_SEAL_HF, json.dumps(texts), *folders]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    answers = json.loads(done.stdout.splitlines()[-1])
-    for scores, rows in zip(answers, expected, strict=True):
-        for answer, probabilities in zip(scores, rows, strict=True):
-            found = {score["label"]: score["score"] for score in answer}
-            assert found == pytest.approx(dict(zip(LABELS, probabilities.tolist(), strict=True)), abs=1e-6)
+        folders.append(tmp_path / mode)
+        rows = [seal.predict(**tiny_tokenizer()(text, return_tensors="pt"))[0][0] for text in texts]
+        expected.append([dict(zip(LABELS, probabilities.tolist(), strict=True)) for probabilities in rows])
+
+    def program():
+        for folder, rows in zip(folders, expected, strict=True):
+            for answer, row in zip(pipeline("text-classification", folder, top_k=None)(texts), rows, strict=True):
+                assert {score["label"]: score["score"] for score in answer} == pytest.approx(row, abs=1e-6)
+
+    without_seal_hf(program)
 
 
 def test_the_loss_net_is_a_model_of_its_own(bert, tmp_path):

@@ -274,6 +274,7 @@ def test_rows_without_an_error_have_no_table(trainer, tmp_path):
     assert not any(rows and "F1" in rows[0] for rows in tables(write(tmp_path, facts)))
 
 
+@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("num_rows, num_labels", [(120, 10_000), (100_000, 12)])
 def test_a_page_of_many_labels_or_rows_is_small_and_opens(num_rows, num_labels, trainer, tmp_path):
     rng = np.random.default_rng(0)

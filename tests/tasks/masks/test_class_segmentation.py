@@ -2,14 +2,13 @@
 definition, Hugging Face's own heads and pipeline, the task-net's own logits."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tiny_class_masks as tiny
 import tiny_masks
 import torch
+from launching import without_seal_hf
 from tiny_class_masks import LABELS, NAMES, make, shapes
 from tiny_masks import pixel_loss
 from tiny_run import StopAt, parameters
@@ -139,20 +138,9 @@ def test_both_nets_are_saved_loaded_and_predict(tmp_path):
         loaded.predict([array], decoder=0.3)
 
 
-PIPELINE = """
-import sys
-from PIL import Image
-from transformers import AutoModelForSemanticSegmentation, pipeline
-assert type(AutoModelForSemanticSegmentation.from_pretrained(sys.argv[1])).__name__.startswith("Segformer")
-found = pipeline("image-segmentation", sys.argv[1], device="cpu")(Image.new("RGB", (32, 32), (90, 120, 90)))
-assert {part["label"] for part in found} <= {"ground", "square", "stripe"} and found[0]["mask"].size == (32, 32)
-assert not [name for name in sys.modules if name.startswith("seal_hf")]
-"""
-
-
 @pytest.mark.long
 def test_the_saved_root_is_a_plain_model_for_pipelines_without_seal_hf(tmp_path):
-    pytest.importorskip("PIL", reason="pipelines of images need pillow")
+    Image = pytest.importorskip("PIL.Image", reason="pipelines of images need pillow")
     segformer = tiny.saved_segformer(tmp_path / "segformer")
     nets, rows = SealForSegmentation.from_pretrained(segformer), MaskRows(shapes(8, 32))
     before = pixel_loss(nets, rows)
@@ -164,7 +152,12 @@ def test_the_saved_root_is_a_plain_model_for_pipelines_without_seal_hf(tmp_path)
     trainer.save_model()
     config = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
     assert config["model_type"] == "segformer" and config["id2label"] == {str(i): name for i, name in enumerate(NAMES)}
-    subprocess.run([sys.executable, "-c", PIPELINE, str(tmp_path / "run")], check=True, cwd=tmp_path, timeout=120)
+
+    def program():
+        found = pipeline("image-segmentation", str(tmp_path / "run"), device="cpu")(Image.new("RGB", (32, 32)))
+        assert {part["label"] for part in found} <= {"ground", "square", "stripe"} and found[0]["mask"].size == (32, 32)
+
+    without_seal_hf(program)
 
 
 def test_the_pipeline_gives_the_masks_of_predict(tmp_path):

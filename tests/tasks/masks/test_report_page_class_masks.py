@@ -70,6 +70,7 @@ def test_facts_against_a_loop_over_images():
     assert "&lt;b&gt;stripe" in page and "<b>stripe" not in page and page.count("data:image/png") == 4 * 24
 
 
+@pytest.mark.usefixtures("drawn")
 def test_a_run_leaves_a_page(tmp_path, monkeypatch):
     monkeypatch.setattr(embedded, "MASK_SIZES", {"train": 8, "validation": 4, "test": 4})
     few = "--dataset digit_classes --num_train_epochs 1 --per_device_train_batch_size 4 --crop_size 0".split()

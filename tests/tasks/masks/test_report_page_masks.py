@@ -137,6 +137,7 @@ def test_images_without_objects(probability, iou):
     assert f"The mean IoU is {iou}" in page_of(mask_facts(p, split, 0.5))
 
 
+@pytest.mark.usefixtures("drawn")
 def test_a_page_of_100_000_images_is_small():
     split, p = rows(1000, size=4)
     split = SegmentationSplit(
@@ -148,6 +149,7 @@ def test_a_page_of_100_000_images_is_small():
     assert sum(json.loads(text)["histogram"]) == 100_000
 
 
+@pytest.mark.usefixtures("drawn")
 def test_the_largest_pictures_fit():
     """Noise does not compress."""
     rng = np.random.default_rng(0)
@@ -157,6 +159,7 @@ def test_the_largest_pictures_fit():
     assert len(page.encode()) < LIMIT
 
 
+@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("program", [segmentation, mask_energy])
 def test_a_run_leaves_a_page(tmp_path, program):
     for split, count in (("train", 8), ("val", 4), ("test", 3)):

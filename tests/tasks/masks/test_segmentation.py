@@ -3,13 +3,12 @@ Hugging Face's own SegFormer and pipeline."""
 
 import json
 import logging
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tiny_masks
 import torch
+from launching import without_seal_hf
 from tiny_masks import LABELS, make, pixel_loss, squares
 from tiny_run import StopAt, parameters
 from transformers import AutoImageProcessor, pipeline
@@ -192,27 +191,21 @@ def test_a_segformer_trains_with_logits_of_a_quarter_of_the_size(tmp_path, segfo
     torch.testing.assert_close(probabilities, torch.sigmoid(torch.from_numpy(output.predictions)))
 
 
-PIPELINE = """
-import sys
-from PIL import Image
-from transformers import AutoModelForSemanticSegmentation, pipeline
-assert type(AutoModelForSemanticSegmentation.from_pretrained(sys.argv[1])).__name__.startswith("Segformer")
-found = pipeline("image-segmentation", sys.argv[1], device="cpu")(Image.new("RGB", (32, 32), (90, 120, 90)))
-assert {part["label"] for part in found} <= {"background", "square"} and found[0]["mask"].size == (32, 32)
-assert not [name for name in sys.modules if name.startswith("seal_hf")]
-"""
-
-
 @pytest.mark.long
 def test_the_saved_root_is_a_plain_model_for_pipelines_without_seal_hf(tmp_path, segformer):
-    pytest.importorskip("PIL", reason="pipelines of images need pillow")
+    Image = pytest.importorskip("PIL.Image", reason="pipelines of images need pillow")
     nets = SealForSegmentation.from_pretrained(segformer)
     trainer, _ = make(tmp_path / "run", nets, MaskRows(squares(8, 32)), loss="regression", max_steps=1)
     trainer.processing_class = AutoImageProcessor.from_pretrained(segformer)
     trainer.save_model()
     config = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
     assert config["model_type"] == "segformer" and config["id2label"] == {"0": "background", "1": "square"}
-    subprocess.run([sys.executable, "-c", PIPELINE, str(tmp_path / "run")], check=True, cwd=tmp_path, timeout=120)
+
+    def program():
+        found = pipeline("image-segmentation", str(tmp_path / "run"), device="cpu")(Image.new("RGB", (32, 32)))
+        assert {part["label"] for part in found} <= {"background", "square"} and found[0]["mask"].size == (32, 32)
+
+    without_seal_hf(program)
 
 
 def test_the_pipeline_runs_on_a_trained_fcn(tmp_path):

@@ -15,6 +15,7 @@ from seal_hf.tasks.rewards.tag_rules import TagRuleReward
 pytest.importorskip("matplotlib")
 
 
+@pytest.mark.usefixtures("drawn")
 def test_rules_against_a_loop_over_their_definitions():
     decided, gold = make(TAGS, size=300)  # more than one batch, of rows of many lengths
     words = [
@@ -68,6 +69,7 @@ QUICK = "--hidden_size 16 --num_train_epochs 1 --disable_tqdm true --eval_strate
 QUICK += ["--load_best_model_at_end", "false", "--num_samples", "2"]
 
 
+@pytest.mark.usefixtures("drawn")
 def test_a_run_with_rules(tmp_path):
     (tmp_path / "rules.yaml").write_text("rules: [{words: 'w1\\d', are: X}, {present: [X, Y], weight: 0.5}]")
     run_rewards(tmp_path, *QUICK, "--rules", str(tmp_path / "rules.yaml"))

@@ -119,6 +119,7 @@ def test_broken_steps_against_a_loop(names):
 # --- facts and page --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("drawn")
 def test_figures_and_sentences_of_the_page():
     predicted, gold = make(BIO, size=90)
     facts = facts_of(predicted, gold, "bio", BIO)
@@ -200,6 +201,7 @@ def test_a_long_sentence_is_cut_around_its_first_error():
     assert f"… {before} words" in page_of(facts_of(predicted, gold, "bio", TAGS))
 
 
+@pytest.mark.usefixtures("drawn")
 def test_a_page_of_100_000_sentences_is_small_and_opens(tmp_path):
     names = ["O", *(f"{p}-T{i}" for i in range(60) for p in "BI")]
     predicted, gold = ([row[:4] for row in rows] for rows in make(names, size=200))
@@ -241,6 +243,7 @@ def check_energies(folder, rows, lines, shown):
         assert one["energies"] == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
+@pytest.mark.usefixtures("drawn")
 def test_a_run_of_the_program_leaves_a_page(tmp_path):
     pytest.importorskip("matplotlib")
     metrics = run(tmp_path, "--report_to", "none", "--num_train_epochs", "1")

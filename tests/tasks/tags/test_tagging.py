@@ -1,21 +1,17 @@
 """Tag sequences in the trainer, with both kinds of task-net. Oracles: the same batch padded further, the same run
 without interruption, the nets before they were saved, plain transformers in a process that cannot import seal_hf."""
 
-import json
 import logging
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tiny_run
 import tiny_tags
 import torch
+from launching import without_seal_hf
 from losses import LOSSES_OF_ENERGIES, energy_loss
-from test_models import WITHOUT_SEAL_HF
 from tiny_models import tiny_tokenizer
-from transformers import AutoModelForTokenClassification
+from transformers import AutoModelForTokenClassification, pipeline
 
 from seal_hf import EnergyTrainer, EnergyTrainingArguments, SealForTokenClassification, TagSequenceSpace
 from seal_hf.core.energy import energies_of
@@ -25,18 +21,6 @@ from seal_hf.saving import load_loss_net
 from seal_hf.tasks.tags.model import with_crf
 from seal_hf.tasks.tags.report import predict_tags
 
-PIPELINES = (
-    WITHOUT_SEAL_HF.partition("from transformers")[0]
-    + """
-from transformers import pipeline
-texts, answers = json.loads(sys.argv[1]), []
-for folder in sys.argv[2:]:
-    tag = pipeline("token-classification", folder, ignore_labels=[])
-    answers.append([[word["entity"] for word in words] for words in tag(texts, batch_size=1)])
-print(json.dumps(answers))
-assert "seal_hf" not in sys.modules
-"""
-)
 SETTINGS = [("bilstm", "separate", "chain_ge_c"), ("bert", "shared", "tag_attention")]
 
 
@@ -334,11 +318,13 @@ def test_an_adapter_trains_is_merged_and_the_saved_root_is_a_plain_model(tmp_pat
         torch.testing.assert_close(plain(**inputs).logits, net.eval()(**inputs).logits, rtol=0, atol=1e-5)
         logits = [plain(**tiny_tokenizer()(text, return_tensors="pt")).logits[0, 1:-1] for text in texts]
         expected.append([[tiny_tags.TAGS[tag] for tag in row.argmax(-1)] for row in logits])
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-c", PIPELINES, json.dumps(texts), "lora", "crf"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == expected
+
+    def program():
+        for name, entities in zip(("lora", "crf"), expected, strict=True):
+            words = pipeline("token-classification", str(tmp_path / name), ignore_labels=[])(texts, batch_size=1)
+            assert [[word["entity"] for word in row] for row in words] == entities
+
+    without_seal_hf(program)
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
