@@ -1,11 +1,10 @@
 """A tiny training run that kills itself with SIGKILL, for `test_kills.py` and `benchmarks/kill_and_resume.py`:
 
-python killed_run.py FOLDER SEED KIND EPOCHS [FOLDER SEED KIND EPOCHS ...]
+python killed_run.py FOLDER SEED KIND EPOCHS
 
 A moment is the end of a step or a point of a save: before a file or folder is made or removed, and with half of a file
 written. The run goes on from the last whole checkpoint in FOLDER; it is first done to its end on a copy, to count its
 moments, of which the seed draws one. KIND is `step`, `save` or `deletion`, or `never`: only print when training starts.
-Of several runs, each is a fork of a process that has imported what they need; its exit status follows what it printed.
 """
 
 import builtins
@@ -23,6 +22,7 @@ from pathlib import Path
 import safetensors.torch
 import tiny_run
 import torch
+from launching import forked
 from transformers import TrainerCallback
 
 # 6 updates per epoch, with dropout and samples; each save deletes the checkpoint before it
@@ -149,24 +149,18 @@ def killed(folder, seed, kind, epochs=2):
     return done.stdout.splitlines()[-1]
 
 
-def each_killed(runs):
-    """The same of several runs, (folder, seed, kind) each, which one process starts."""
-    words = [word for run in runs for word in (*map(str, run), "2")]
-    done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    statuses = [i for i, line in enumerate(lines) if line == f"status {-signal.SIGKILL}"]
-    assert len(statuses) == len(runs), done.stdout + done.stderr
-    return [lines[i - 1] for i in statuses]
+def killed_in_a_fork(folder, seed, kind, epochs=2):
+    """The same in a fork of this process, which has imported what the run needs."""
+    with tempfile.TemporaryFile("w+") as said:
 
+        def program():
+            os.dup2(said.fileno(), 1)
+            sys.stdout = open(1, "w", closefd=False)
+            main(folder, seed, kind, epochs)
 
-def in_forks(runs):
-    for arguments in runs:
-        if not (child := os.fork()):
-            main(*arguments)
-            os._exit(0)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        print(f"status {status}", flush=True)
+        assert forked(program) == [-signal.SIGKILL]
+        said.seek(0)
+        return said.read().splitlines()[-1]
 
 
 def differences(checkpoint, reference):
@@ -202,5 +196,4 @@ def main(folder, seed, kind, epochs):
 
 if __name__ == "__main__":
     gc.freeze()  # a training ends with a collection of garbage, which need not look through what was imported
-    runs = [sys.argv[i : i + 4] for i in range(1, len(sys.argv), 4)]
-    main(*runs[0]) if len(runs) == 1 else in_forks(runs)
+    main(*sys.argv[1:])

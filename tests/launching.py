@@ -62,10 +62,14 @@ def results(folder, world) -> list[dict]:
 
 
 def anew(function, without=()):
-    """Runs a function in a fork that has imported neither this package nor these libraries: starting Python and torch
-    again takes seconds."""
+    """Runs a function in a fork that has imported neither this package, whose nets transformers does not know there,
+    nor these libraries: starting Python and torch again takes seconds."""
 
     def program():
+        for auto in vars(modeling_auto).values():
+            if hasattr(getattr(auto, "_model_mapping", None), "_extra_content"):
+                auto._model_mapping._extra_content.clear()
+        configuration_auto.CONFIG_MAPPING._extra_content.clear()
         for name in [*sys.modules]:
             if name.partition(".")[0] in ("seal_hf", *without):
                 del sys.modules[name]
@@ -79,10 +83,6 @@ def without_seal_hf(function):
 
     def program():
         sys.modules["seal_hf"] = None
-        for auto in vars(modeling_auto).values():
-            if hasattr(getattr(auto, "_model_mapping", None), "_extra_content"):
-                auto._model_mapping._extra_content.clear()
-        configuration_auto.CONFIG_MAPPING._extra_content.clear()
         function()
         assert not [name for name in sys.modules if name.startswith("seal_hf.")]
 

@@ -1,7 +1,7 @@
 """The documentation: its code runs, its commands exist, its links lead somewhere, its pictures are described.
 
 Blocks of Python run in their order, each page in one namespace and in an empty folder, with two training steps. Those
-of the tutorials run as notebooks, each in a process. A block below `<!-- file: NAME -->` is that file; `mine.csv` is
+of the tutorials run as notebooks, each in a fork. A block below `<!-- file: NAME -->` is that file; `mine.csv` is
 there too. On a page with files, commands of `seal-hf decide` run too. What cannot run is below
 `<!-- not run: REASON -->`. The encoder that pages name is a tiny one here.
 """
@@ -11,9 +11,9 @@ import importlib
 import importlib.util
 import io
 import json
+import os
 import re
 import shlex
-import subprocess
 import sys
 import warnings
 from dataclasses import fields
@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 import stand_ins
+from launching import anew
 from tiny_models import tiny_config, tiny_tokenizer
 from transformers import AutoModel, TrainingArguments
 
@@ -35,6 +36,7 @@ PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("[!_
 PAGES += ["docs/index.md", "README.md"]
 NOTEBOOKS = ROOT / "examples" / "notebooks"
 LONGEST = {"docs/how-to/": 600, "docs/": 900}  # words of a page; the first that fits
+FEW_MASKS = {"train": 16, "validation": 8, "test": 8}
 ENCODERS = re.compile("sentence-transformers/all-MiniLM-L6-v2|distilbert-base-uncased")
 BLOCK = re.compile(r"(?:<!-- (file|not run): (.+?) -->\n+)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PROSE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)  # what is no prose
@@ -81,7 +83,7 @@ def two_steps(monkeypatch):
         whole(self)
 
     monkeypatch.setattr(TrainingArguments, "__post_init__", short)
-    monkeypatch.setattr(embedded, "MASK_SIZES", {"train": 16, "validation": 8, "test": 8})
+    monkeypatch.setattr(embedded, "MASK_SIZES", FEW_MASKS)
     registries = (ENERGIES, ENERGY_LOSSES, TASK_LOSSES)
     before = [set(registry) for registry in registries]
     yield
@@ -159,10 +161,30 @@ def test_links_lead_somewhere_and_pictures_are_described(page):
 
 @pytest.mark.long
 @pytest.mark.parametrize("notebook", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda file: file.stem)
+@pytest.mark.usefixtures("two_steps")
 def test_a_notebook_runs_from_the_top(notebook, encoder, tmp_path):
-    script = ROOT / "tests" / "notebook_script.py"
-    run = subprocess.run([sys.executable, script, notebook, encoder], cwd=tmp_path, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    """Its cells in their order, as in a fresh kernel: without the cell that installs the package, with few images and a
+    tiny encoder."""
+
+    def program():
+        from seal_hf.data import embedded
+
+        os.chdir(tmp_path)
+        warnings.simplefilter("ignore")  # as for a reader who runs it
+        embedded.MASK_SIZES = FEW_MASKS
+        names = {"__name__": "__main__"}
+        for number, cell in enumerate(json.loads(notebook.read_text(encoding="utf-8"))["cells"]):
+            code = "".join(cell["source"])
+            if cell["cell_type"] != "code" or code.startswith("%pip "):
+                continue
+            if code.startswith("%%writefile "):
+                first, _, text = code.partition("\n")
+                Path(first.split()[1]).write_text(text + "\n", encoding="utf-8")
+            else:
+                code = re.sub(r'^ENCODER = ".*"$', f"ENCODER = {encoder!r}", code, flags=re.MULTILINE)
+                exec(compile(code, f"{notebook.name}, cell {number}", "exec"), names)  # noqa: S102 - our own notebook
+
+    anew(program)
 
 
 def test_the_notebooks_have_the_code_of_the_tutorials(monkeypatch):

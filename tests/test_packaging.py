@@ -1,18 +1,19 @@
 """What ships: dependencies and pins, package data, changelog, kinds of tracked files, recipes."""
 
 import ast
-import importlib
-import os
+import contextlib
+import importlib.metadata
+import io
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
 from datetime import date
-from functools import partial
 from pathlib import Path
 
 import pytest
+from launching import anew
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -159,13 +160,24 @@ def test_the_wheel_is_enough(tmp_path):
     assert f'__version__ = "{version}"' in (ROOT / "seal_hf/__init__.py").read_text(encoding="utf-8")
     assert held == {file.relative_to(ROOT).as_posix() for file in expected}
 
-    run = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True, text=True)
-    run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", installed, wheel])
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
-    use = "from seal_hf.cli.recipes import packaged_recipe; print(packaged_recipe('text'))"
-    recipe = Path(run([sys.executable, "-c", use], env=environment).stdout.strip())
-    assert recipe.is_file() and recipe.is_relative_to(installed)
-    assert "train mlc" in run([installed / "bin" / "seal-hf", "--help"], env=environment).stdout
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)  # as pip does, which makes a script of the entry point besides
+    (distribution,) = importlib.metadata.distributions(path=[str(installed)])
+    (entry,) = distribution.entry_points.select(group="console_scripts")
+    assert (entry.name, entry.value) == ("seal-hf", "seal_hf.__main__:main")
+
+    def program():
+        sys.path.insert(0, str(installed))
+        sys.argv = ["seal-hf", "--help"]
+        with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as said:
+            entry.load()()
+        assert "train mlc" in said.getvalue()
+        from seal_hf.cli.recipes import packaged_recipe
+
+        recipe = packaged_recipe("text")
+        assert recipe.is_file() and recipe.is_relative_to(installed)
+
+    anew(program)
 
 
 def test_the_changelog_keeps_its_format():

@@ -52,11 +52,11 @@ def test_real_sets_have_the_published_counts(shared_data, name):
     assert data.num_features == len(set(data.feature_names)) == features
     x, y = stacked(data)
     assert x.shape == (sum(rows), features) and y.shape == (sum(rows), labels)
-    assert np.isfinite(x).all() and set(np.unique(y)) == {0, 1}
+    assert np.isfinite(x).all() and ((y == 0) | (y == 1)).all() and 0 < y.mean() < 1
     if cardinality:
         assert y.sum(1).mean() == pytest.approx(cardinality, abs=0.05)
     if name in ("bibtex", "delicious", "genbase"):
-        assert set(np.unique(x)) == {0, 1}
+        assert ((x == 0) | (x == 1)).all() and 0 < x.mean() < 1
 
 
 def test_delicious_keeps_and_counts_rows_without_labels_and_names_without_backslashes(shared_data):

@@ -4,18 +4,15 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from functools import partial, partialmethod
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from launching import forked
 from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
-from transformers import BertModel
+from transformers import BertModel, TrainerCallback
 
 from seal_hf import load_multilabel
 from seal_hf.cli import workers
@@ -28,31 +25,6 @@ SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device
 SMALL += ["--per_device_eval_batch_size", "500"]
 CLOCK = "train_seconds_per_epoch"
 
-KILLED = """
-import os, signal, sys
-from transformers import TrainerCallback
-
-from seal_hf.lab.compare import program
-
-class Kill(TrainerCallback):
-    def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step == 4:  # of 6, after the first checkpoint
-            os.kill(os.getpid(), signal.SIGKILL)
-
-made, prepared_of = [], program.Comparison._prepared
-
-def counted(self, name, settings, folder):
-    prepared = prepared_of(self, name, settings, folder)
-    if folder != str(self.runs.work("check")):  # which is built before anything begins, and not trained
-        made.append(prepared.trainer)
-        if len(made) == int(sys.argv[1]):
-            prepared.trainer.add_callback(Kill())
-    return prepared
-
-program.Comparison._prepared = counted
-program.main(sys.argv[2:])
-"""
-
 
 def figures(runs):
     return {name: [{**run, CLOCK: 0} for run in found] for name, found in runs.all().items()}
@@ -64,12 +36,28 @@ def test_a_comparison_killed_in_a_trial_and_in_a_run_ends_as_one_that_was_not(pr
     options = [*SMALL, "--losses", "constant", "ce", "nce", "--budget", "2"]
     whole = program.main([*options, "--output_dir", str(tmp_path / "whole")])
     part = [*options, "--output_dir", str(tmp_path / "part")]
-    path = os.pathsep.join([str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")])
+    prepared_of, made = program.Comparison._prepared, []
+
+    class Kill(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            if state.global_step == 4:  # of 6, after the first checkpoint
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def killing(trainer):
+        def counted(self, name, settings, folder):
+            prepared = prepared_of(self, name, settings, folder)
+            if folder != str(self.runs.work("check")):  # which is built before anything begins, and not trained
+                made.append(prepared.trainer)
+                if len(made) == trainer:
+                    prepared.trainer.add_callback(Kill())
+            return prepared
+
+        program.Comparison._prepared = counted
+        program.main(part)
+
     times = []
     for trainer in (5, 2):  # the second trial of nce, after two trials and a run of ce; then, resumed, the run of nce
-        command = [sys.executable, "-c", KILLED, str(trainer), *part]
-        killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
-        assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+        assert forked(partial(killing, trainer)) == [-signal.SIGKILL]
         assert not (tmp_path / "part" / "nce" / "seed1.json").exists()
         times.append({file: file.stat().st_mtime_ns for file in (tmp_path / "part").glob("*/seed1.json")})
     assert len(times[0]) == 2 and times[0] == times[1]

@@ -3,16 +3,13 @@ was not interrupted, plain transformers on the merged weights."""
 
 import copy
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import adapter_script
 import pytest
 import torch
+from launching import two_processes
 from safetensors.torch import load_file
 from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, AutoModelForSequenceClassification
@@ -440,15 +437,41 @@ def test_the_card_of_an_adapter_tells_how_to_load_it(mode, base, rows, tmp_path)
     torch.testing.assert_close(values["probabilities"], expected, atol=1e-6, rtol=0)
 
 
+def run(base, mode, folder, world):
+    """The parameters that were trained, by name."""
+    torch.manual_seed(0)
+    seal = SealForMultiLabel.from_pretrained(base, loss_net_encoder=mode, num_labels=4)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in [*seal.task_net.parameters(), *seal.loss_net.parameters()]:
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
+    args = tiny_arguments(
+        folder,
+        loss_net_encoder=mode,
+        energy_loss="regression",  # draws nothing: ranks would draw differently
+        per_device_train_batch_size=8 // world // 2,
+        gradient_accumulation_steps=2,
+        gradient_checkpointing=world == 2,  # which changes nothing either
+        learning_rate=1e-2,
+        loss_net_learning_rate=1e-2,
+    )
+    rows = tokenize(tiny_texts(32), tiny_tokenizer(), max_length=8)
+    trainer = SealTrainer(seal, args, train_dataset=rows)
+    trainer.train()
+    assert trainer.args.world_size == world
+    task = {name: p.detach().clone() for name, p in seal.task_net.named_parameters() if p.requires_grad}
+    return {**task, **{f"loss-net {name}": p.detach().clone() for name, p in seal.loss_net.named_parameters()}}
+
+
 @pytest.mark.long
 def test_two_processes_end_where_one_does(mode, base, tmp_path):
     """Two DDP wrappers over one frozen base, each around its own adapter."""
-    one = adapter_script.train(str(base), mode, str(tmp_path), world=1)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    command = [*launch, adapter_script.__file__, str(base), mode, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    one = run(str(base), mode, str(tmp_path), world=1)
+
+    def write(rank):
+        torch.save(run(str(base), mode, str(tmp_path), world=2), tmp_path / f"rank{rank}.pt")
+
+    two_processes(write)
     for rank in range(2):
         two = torch.load(tmp_path / f"rank{rank}.pt", weights_only=True)
         assert two.keys() == one.keys()

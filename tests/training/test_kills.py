@@ -1,4 +1,4 @@
-"""Runs killed with SIGKILL, each in a process of its own. Oracle: the same run uninterrupted, to the bit, and each of
+"""Runs killed with SIGKILL, each in a fork. Oracle: the same run uninterrupted, to the bit, and each of
 its checkpoints. Twenty kills, some by the clock: `python benchmarks/kill_and_resume.py --kills 20 --seed 0`."""
 
 import killed_run
@@ -24,8 +24,7 @@ RUNS = {"step": 0, "save": 0, "deletion": 1}  # kind of moment -> seed
 def killed(tmp_path_factory):
     """Kind -> the folder of a killed run, and its moment."""
     folders = {kind: tmp_path_factory.mktemp(kind) for kind in RUNS}
-    moments = killed_run.each_killed([(folders[kind], seed, kind) for kind, seed in RUNS.items()])
-    return {kind: (folders[kind], moment) for kind, moment in zip(RUNS, moments, strict=True)}
+    return {kind: (folder, killed_run.killed_in_a_fork(folder, RUNS[kind], kind)) for kind, folder in folders.items()}
 
 
 @pytest.mark.parametrize("kind", RUNS)
