@@ -143,9 +143,7 @@ def _standardised(features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Features of mean 0 and deviation 1, float64; their mean and the factor that makes the deviation 1."""
     x = features.double()
     mean, deviation = x.mean(0), x.std(0, correction=0)
-    sizes = x.abs().amax(0)
-    # An encoder may have a feature of 1e-31: its weight would be 1e30, which overflows in training and half precision.
-    constant = deviation <= 1e-7 * torch.maximum(sizes, 1e-12 * sizes.max())
+    constant = deviation <= 1e-7 * x.abs().amax(0).clamp_min(1e-30)
     scale = torch.where(constant, 0.0, 1 / deviation.masked_fill(constant, 1.0))
     return (x - mean) * scale, mean, scale
 
@@ -245,6 +243,7 @@ ENCODER, FEATURES = "encoder", "features"  # what a baseline reads: an encoder t
 SHARE = 0.1  # of the training: the most work that a baseline may take
 STEP_WORK = 3e8  # of a training step beside the forward and backward of the nets, in multiplications
 IMAGE_POSITIONS = 200  # how often an image net uses each weight: patches of a ViT, places of a feature map
+DEAD = 1e-4  # of the median deviation of an encoder's features: smaller ones would get weights as large as 1e30
 USUAL_WIDTH = 1024  # of the features of a net whose configuration does not state it
 BACKWARD = 2  # work of a backward pass, in forward passes
 
@@ -307,7 +306,11 @@ def fit_head(trainer: Any) -> LogisticRegressions:
 def _fitted(trainer: Any, features: Tensor) -> LogisticRegressions:
     """Fitted to the labels of the trainer's training rows, on a GPU if the run has one."""
     rows, device = trainer.train_dataset, trainer.args.device if trainer.args.device.type == "cuda" else "cpu"
-    asked = options_of(getattr(trainer.args, "target", F1_EXAMPLE), names_in(_net_of(trainer).config))
+    net = _net_of(trainer)
+    if not _reads_features(net):
+        deviations = features.std(0)
+        features = features * (deviations > DEAD * deviations.median())
+    asked = options_of(getattr(trainer.args, "target", F1_EXAMPLE), names_in(net.config))
     return cross_validated(features.to(device), _labels(trainer, rows), rows.dense.get("sample_weight"), **asked)
 
 

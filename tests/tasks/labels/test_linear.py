@@ -68,16 +68,6 @@ def test_the_fit_is_scikit_learns_and_its_gradient_is_zero(size, c, balanced):
     assert found.weight[:, 1].abs().max() == 0
 
 
-def test_a_feature_of_next_to_nothing_gets_no_weight():
-    """MiniLM has one of 1e-31. Half precision holds at most 65504."""
-    x, labels = problem(60, 5)
-    x[:, 2] *= 1e-31
-    x[:, 3] *= 1e-9  # scales of columns may differ that much
-    found = fit_logistic(x, labels, 1.0)
-    assert found.weight[:, 2].abs().max() == 0
-    assert found.weight[:, 3].abs().min() > 0
-
-
 def test_unknown_entries_are_left_out_and_labels_of_one_value_get_their_frequency():
     x, labels = problem(60, 5)
     unknown = labels.clone()
@@ -266,6 +256,20 @@ def test_alone_it_is_saved_as_a_plain_model(kind, tmp_path):
     for label in range(len(LABELS)):
         p = theirs.fit(z, labels[:, label].numpy()).predict_proba(z)[:, 1]
         np.testing.assert_allclose(torch.sigmoid(logits[:, label]).numpy(), p, atol=2e-2)
+
+
+def test_a_dead_unit_of_the_encoder_gets_no_weight(tmp_path):
+    """MiniLM has some, of 1e-31 and 1e-9; half precision holds weights up to 65504."""
+    flags, out = texts(tmp_path), tmp_path / "out"
+    net = AutoModel.from_pretrained(tmp_path / "net")
+    norm = net.encoder.layer[-1].output.LayerNorm
+    with torch.no_grad():
+        norm.weight[:2], norm.bias[:2] = torch.tensor([1e-31, 1e-9]), 0.0
+    net.save_pretrained(tmp_path / "net")
+    mlc.main([*flags, *QUIET, "--linear", "true", "--pooling", "mean", "--output_dir", str(out)])
+    weight = SealForMultiLabel.from_pretrained(out, with_loss_net=False).task_net.classifier.weight
+    assert weight[:, :2].abs().max() == 0
+    assert 0 < weight[:, 2:].abs().amax(0).min() < 1000
 
 
 def test_alone_on_features_and_images(tmp_path):
