@@ -142,9 +142,9 @@ class Decisions(ABC):
         """
         name = self.decoder if decoder is None else decoder
         if name not in self.names:
-            held = f", and its classifier's bias already applies `{self.folded}`" if self.folded else ""
+            held = f", and the classifier's bias already applies `{self.folded}`" if self.folded else ""
             raise ValueError(
-                f"`decoder` is {name!r}; this task-net has {', '.join(self.names)}{held}."
+                f"`decoder` is {name!r}; these decisions have {', '.join(self.names)}{held}."
                 f"{did_you_mean(name, self.names)}"
             )
         return name

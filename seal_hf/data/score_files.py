@@ -83,22 +83,34 @@ def read_scores(
         found, place = _of_table(name, logits, id_column)
     if labels is not None:
         found = _chosen(found, labels)
-    values, expected = found.values, "a number"
-    wrong = ~np.isfinite(values)
-    if not logits:
-        wrong = ~((values >= 0) & (values <= 1))
-        expected = "a probability from 0 to 1; logits need --logits true, and a column that is no label must go"
+    values = found.values
+    wrong = ~np.isfinite(values) if logits else ~((values >= 0) & (values <= 1))
     if wrong.any():
         row, label = (int(i) for i in np.argwhere(wrong)[0])
+        expected = "a number." if logits else f"a probability from 0 to 1.{_remedy(values, wrong, found.labels)}"
         raise DataError(
-            f"{place(row)}: the score of {found.labels[label]!r} is {values[row, label]:g}; expected {expected}."
+            f"{place(row)}: the score of {found.labels[label]!r} is {values[row, label]:g}; expected {expected}"
         )
     check_ids(name, found.ids)
     if not logits:
-        return found
+        only = " They look like decisions: give the probabilities that they were made from."
+        notes = [f"{name}: all scores are 0 or 1.{only}"] if ((values == 0) | (values == 1)).all() else []
+        return found._replace(notes=[*found.notes, *notes])
     notes = [f"{name}: all logits are from 0 to 1. If they are probabilities, leave --logits out."]
     notes = notes if ((values >= 0) & (values <= 1)).all() else []
     return found._replace(values=sigmoid(values), notes=[*found.notes, *notes])
+
+
+def _remedy(values: np.ndarray, wrong: np.ndarray, labels: Sequence[str]) -> str:
+    """What to do about scores that are no probabilities."""
+    if not np.isfinite(values).all():
+        return " Correct the row, or leave it out."
+    columns = wrong.any(0)
+    if len(labels) > 1 and columns.sum() == 1:
+        return f" If {labels[int(columns.argmax())]!r} is no label, leave this column out."
+    if values.min() >= 0 and values.max() <= 100:
+        return " Are these percent? Then divide them by 100."
+    return " Are these logits? Then give --logits true."
 
 
 def _chosen(found: Scores, labels: Sequence[str]) -> Scores:
@@ -169,6 +181,11 @@ def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, C
     others = [column for column in table.columns if column != id_column and column not in INDEXES]
     labels = [column for column in others if column.startswith(OF_PREDICT)]
     labels = labels or [c for c in others if c not in LABELS and _has_number(first, c)]
+    if labels and all("." in label and _is_number(label) for label in labels):
+        raise DataError(
+            f"{table.source} has no header: its first line is {few(table.columns, 5)}. Put the names of the columns "
+            "above it."
+        )
     begin = len(OF_PREDICT) if labels and labels[0].startswith(OF_PREDICT) else 0
     left = [column for column in others if column not in labels]
     named = next((column for column in LONG_LABELS if column in table.columns), None)
@@ -176,8 +193,8 @@ def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, C
     is_long = named is not None and long is not None
     if is_long and id_column is None:
         raise DataError(
-            f"{table.source} has a label in each line, but no column {' or '.join(IDS)} that tells the rows apart. "
-            "Name it with --id_column."
+            f"{table.source} has a label in each line, but no column {' or '.join(IDS)} that tells the rows apart; its "
+            f"columns are {few(table.columns)}. Name the right one with --id_column."
         )
     numbers: list[int] = []
     rows: list[dict[str, Any]] = []
@@ -205,10 +222,7 @@ def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, C
             cells = [scores_by_name(_with_names(row, by_name), place(i)) for i, row in enumerate(rows)]
             return _joined(table.source, cells, ids, logits, notes), place
         if not labels:
-            raise DataError(
-                f"{table.source} has no scores: no column of numbers, and none with the scores of a row by name; its "
-                f"columns are {few(table.columns)}."
-            )
+            raise _no_scores(table, rows, place(0), others)
         values = np.empty((len(rows), len(labels)))
         for i, row in enumerate(rows):
             try:
@@ -218,6 +232,20 @@ def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, C
     if left and not begin:
         notes.append(f"{table.source}: {len(labels)} labels, a column each; not read: {few(left)}.")
     return Scores(table.source, [label[begin:] for label in labels], values, ids, notes), place
+
+
+def _no_scores(table: Any, rows: Sequence[dict[str, Any]], where: str, columns: Sequence[str]) -> DataError:
+    """The error for a table without scores. Numbers of another notation are named."""
+    for column in columns:
+        if re.fullmatch(r"-?\d*,\d+|-?\d+([.,]\d+)?\s*%", cell := str(rows[0][column]).strip()):
+            return DataError(
+                f"{where}: the score of {column!r} is {cell!r}; expected a number with a point and without a unit, "
+                "such as 0.25."
+            )
+    return DataError(
+        f"{table.source} has no scores: no column of numbers, and none with the scores of a row by name; its columns "
+        f"are {few(table.columns)}."
+    )
 
 
 def columns_at_once(
@@ -388,7 +416,8 @@ def _joined(
     if missing and logits:
         raise DataError(f"{source}: {missing} of {values.size} scores are missing; with --logits true all are needed.")
     if missing:
-        notes.append(f"{source}: {missing} of {values.size} scores are not there; they count as 0.")
+        best = " A pipeline gives those of all labels with top_k=None." if missing == values.size - len(cells) else ""
+        notes.append(f"{source}: {missing} of {values.size} scores are not there; they count as 0.{best}")
     return Scores(source, labels, values, ids, notes)
 
 
@@ -439,14 +468,15 @@ def read_gold(
     Raises:
         DataError: rows or labels that do not match; no gold label at all; or a damaged file.
     """
+    left: list[str] = []
     if Path(name).suffix.lower() in BINARY:
         gold, ids = _gold_arrays(name, scores.labels)
     elif Path(name).suffix.lower() == ".arff":
         gold, ids = _gold_arff(Path(name), scores.labels), None
     else:
-        gold, ids = _gold_table(name, scores, id_column, label_column, label_format)
+        gold, ids, left = _gold_table(name, scores, id_column, label_column, label_format)
     places, notes = matched(name, ids, len(gold), scores.source, scores.ids, len(scores.values))
-    gold = gold[places]
+    gold, notes = gold[places], [*left, *notes]
     for rows, said in ((gold.max(0, initial=0) < 1, "no row has"), (gold.min(0, initial=1) > 0, "all rows have")):
         if rows.any() and len(gold):
             of_one_class = [repr(scores.labels[i]) for i in np.flatnonzero(rows)]
@@ -481,7 +511,7 @@ def matched(
     if missing := [one for one in wanted if one not in place]:
         raise DataError(
             f"{source} has no gold labels of {len(missing)} of the {len(wanted)} rows of {other}: ids "
-            f"{few([*map(repr, missing)], 5)}."
+            f"{few([*map(repr, missing)], 5)}. Add them, or leave these rows out; --id_column names the column of ids."
         )
     left = len(ids) - len(wanted)
     notes = [f"{source}: {left} rows without scores are left out."] if left else []
@@ -499,7 +529,7 @@ def _gold_arrays(name: str, labels: Sequence[str]) -> tuple[np.ndarray, list[str
         raise DataError(f"{name}: its arrays are {found}; expected gold (rows, labels) of 0, 1, and -1 for unknown.")
     own = [*labels] if names is None else [*map(str, names.tolist())]
     if gold.shape[1] != len(own):
-        raise DataError(f"{name}: gold labels of shape {gold.shape}, but there are {len(own)} labels.")
+        raise DataError(f"{name}: gold labels of shape {gold.shape}; expected (rows, {len(own)}), a column per label.")
     _check_same(own, labels, name)
     return in_order(gold.astype(np.int8), own, labels), None if ids is None else [*map(id_of, ids.tolist())]
 
@@ -522,20 +552,26 @@ def _gold_arff(path: Path, labels: Sequence[str]) -> np.ndarray:
 
 def _gold_table(
     name: str, scores: Scores, id_column: str | None, label_column: str | None, label_format: str
-) -> tuple[np.ndarray, list[str] | None]:
+) -> tuple[np.ndarray, list[str] | None, list[str]]:
+    """Gold labels, the ids of their rows, and notes."""
     table = open_table(name, label_column=label_column or LABELS[0])
     id_column = id_column_of(table.columns, id_column, table.source)
     column = label_column or usual_column((*LABELS, *LONG_LABELS), table.columns)
     own = [label for label in scores.labels if label in table.columns]
+    notes = []
     if column is None and own:
+        first = [row for _, row in islice(table, FIRST)]
+        others = [each for each in table.columns if each not in (*own, id_column, *INDEXES)]
+        if others := [each for each in others if all(str(row[each]) in ("0", "1", "-1") for row in first)]:
+            notes = [f"{table.source}: no label of the scores, and not read: {few(others)}."]
         found = columns_at_once(table, id_column, own)
         if found is not None and np.isin(found[0], (0, 1, -1)).all():
             _check_same(own, scores.labels, table.source)
-            return found[0].astype(np.int8), found[1]
+            return found[0].astype(np.int8), found[1], notes
     rows = list(table)
     ids = None if id_column is None else [id_of(row[id_column]) for _, row in rows]
     if ids is not None and column in LONG_LABELS and len(set(ids)) < len(ids):
-        return _gold_lines(table, rows, ids, column, scores)
+        return (*_gold_lines(table, rows, ids, column, scores), notes)
     if column is not None:
         if column not in table.columns:
             raise DataError(
@@ -548,13 +584,13 @@ def _gold_table(
             else _named_sets([row[column] for _, row in rows], scores.labels)
         )
         if named is not None:
-            return named, ids
+            return named, ids, notes
         cells = [label_cell(row[column], table.place(number), keep_empty=True) for number, row in rows]
-        return gold_labels(cells, scores.labels, table.label_names(column), label_format, table.source), ids
+        return gold_labels(cells, scores.labels, table.label_names(column), label_format, table.source), ids, notes
     _check_same(own, scores.labels, table.source)
     columns = {label: [row[label] for _, row in rows] for label in own}
     marks = has_marks(columns.values())
-    return column_labels(columns, lambda i: table.place(rows[i][0]), marks).astype(np.int8), ids
+    return column_labels(columns, lambda i: table.place(rows[i][0]), marks).astype(np.int8), ids, notes
 
 
 def _named_sets(cells: Sequence[Any], labels: Sequence[str]) -> np.ndarray | None:

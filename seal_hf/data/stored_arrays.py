@@ -22,7 +22,8 @@ BROKEN = (OSError, ValueError, KeyError, EOFError, RuntimeError, tokenize.TokenE
 
 def reason(error: Exception) -> str:
     """Why NumPy does not read a file, without its advice to unpickle what a stranger made."""
-    return "it holds Python objects, which are not unpickled" if "allow_pickle" in str(error) else str(error)
+    unpickled = "it is no file of arrays, or holds Python objects, which are not unpickled"
+    return unpickled if "pickle" in str(error) else str(error)
 
 
 class StoredArray:

@@ -213,6 +213,11 @@ def test_labels_of_one_class_and_logits_that_look_like_probabilities_are_noted(r
     ]
     _, notes = read_gold(str(write(tmp_path / "g.csv", table)), scores)
     assert [note.split(": ")[1].split(",")[0] for note in notes] == ["no row has 'wind'", "all rows have '7'"]
+    decisions = [{"id": one, **dict(zip(NAMES, row, strict=True))} for one, row in zip(IDS, gold.tolist(), strict=True)]
+    scores = read_scores(str(write(tmp_path / "d.csv", decisions)))
+    assert [note.partition(": ")[2][:23] for note in scores.notes] == ["all scores are 0 or 1. "]
+    _, notes = read_gold(str(write(tmp_path / "g.csv", [{**row, "hail": 0} for row in decisions])), scores)
+    assert notes == [f"{tmp_path / 'g.csv'}: no label of the scores, and not read: hail."]
 
 
 @pytest.mark.parametrize(
@@ -224,6 +229,12 @@ def test_labels_of_one_class_and_logits_that_look_like_probabilities_are_noted(r
         ([{"id": 1, "a": 0.5}, {"id": 2, "a": "much"}], {}, "line 3: the score of 'a' is 'much'; expected a number"),
         ([{"id": 1, "a": 0.5}, {"id": 1, "a": 0.5}], {}, "two rows have the id '1'"),
         ([{"id": 1, "text": "x"}], {}, "has no scores"),
+        ([{"id": 1, "a": "0,4"}], {}, "line 2: the score of 'a' is '0,4'; expected a number with a point"),
+        ([{"id": 1, "a": "40 %"}], {}, "the score of 'a' is '40 %'; expected a number with a point and without a unit"),
+        ([{"a": 40, "b": 7}], {}, "the score of 'a' is 40; .* Are these percent"),
+        ([{"a": -1, "b": 7}], {}, "the score of 'a' is -1; .* Then give --logits true"),
+        ([{"index": 7, "b": 0.5}], {}, "If 'index' is no label, leave this column out"),
+        ([{"r0": "r1", "0.25": 0.5, "0.125": 0.5}], {}, "has no header: its first line is r0, 0.25, 0.125"),
         ([{"a": 0.5}], {"id_column": "key"}, "has no column 'key'"),
         ([{"a": 0.5}], {"labels": ["a", "b"]}, "has no scores of 1 of 2 labels: 'b'"),
         ([{"label": "a", "score": 0.5}], {}, "no column id or ids"),
@@ -351,9 +362,9 @@ def test_costs_and_guarantees_of_the_command(files, rows, tmp_path, capsys):
         ("--target f2", "`target` is 'f2'"),
         ("--target cost", "a file of costs after it"),
         ("--target jaccard x.csv", "nothing after it"),
-        ("--guarantee precision high", "expected a number after precision"),
+        ("--guarantee precision high", "expected a number above 0 and below 1 after precision"),
         ("--guarantee missed 0.01", "40 rows are too few for a risk of at most 0.01: at least 99"),
-        ("--guarantee precision 2", "`value` is 2.0"),
+        ("--guarantee precision 2", "`guarantee` is 'precision 2'; expected a number above 0"),
         ("--confidence 0.9", "is for a --guarantee"),
         ("--guarantee recall 0.8 --decoder fixed", "Leave one of the two out"),
         ("--decoder best", "`decoder` is 'best'"),
@@ -487,12 +498,12 @@ def test_tags_are_the_best_of_all_allowed_sequences(suffix, sentences, tmp_path,
     "change, gold, message",
     [
         ({"scores": [{"O": 0.9, "B-X": 0.3}]}, ["O"], "sentence|line 1: word 0 .* sum to 1.2, not to 1"),
-        ({"scores": [{"O": 1.5, "B-X": -0.5}]}, ["O"], "a score is not from 0 to 1"),
+        ({"scores": [{"O": 1.5, "B-X": -0.5}]}, ["O"], "its scores are .*, not from 0 to 1"),
         ({"scores": [0.5]}, ["O"], "expected the scores of each word by tag"),
         ({"scores": [{"O": "x"}]}, ["O"], "the score of 'O' is 'x'; expected a number"),
         ({"scores": [[{"label": "O", "score": 1.0}]]}, None, "the tags are None; expected a list of their names"),
         ({"text": "x"}, ["O"], "has no column scores or probabilities"),
-        ({"scores": [{"O": 1.0}]}, ["B-Y"], "'B-Y', which has no scores"),
+        ({"scores": [{"O": 1.0}]}, ["B-Y"], "no scores of the tag 'B-Y'; the scores are of"),
         ({"scores": [{"O": 1.0}]}, ["O", "O"], "has 2 tags, but .* has scores of 1 words"),
     ],
 )
@@ -592,7 +603,7 @@ def test_tags_of_a_crf_are_the_best_of_all_sequences(sentences, tmp_path):
         decide.apply(words(files, "--decisions", tmp_path / "d.json", "--output", tmp_path / f"{decoder}.jsonl"))
         assert [json.loads(line)["tags"] for line in (tmp_path / f"{decoder}.jsonl").read_text().splitlines()] == best
     files["--logits"] = "false"
-    with pytest.raises(ValueError, match="score is not from 0 to 1"):
+    with pytest.raises(ValueError, match="its scores are 6.75819, .*, not from 0 to 1"):
         decide.apply(words(files, "--decisions", tmp_path / "d.json"))
 
 

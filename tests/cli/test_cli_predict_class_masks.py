@@ -102,8 +102,8 @@ def test_figures_are_those_of_whole_arrays(saved, tmp_path, capsys, kind):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--decoder", "threshold"], "`decoder` is 'threshold'; this task-net has fixed"),
-        (["--decoder", "0.4"], "`decoder` is '0.4'; this task-net has fixed"),
+        (["--decoder", "threshold"], "`decoder` is 'threshold'; these decisions have fixed"),
+        (["--decoder", "0.4"], "`decoder` is '0.4'; these decisions have fixed"),
         (["--probabilities", "all"], "`probabilities` is 'all', but a pixel of several classes .* Use top, or none"),
         (["--max_length", "3"], "`max_length` is an option of .* predicts masks. Leave it out"),
     ],

@@ -279,7 +279,7 @@ def test_a_single_image_is_not_taken_for_many(saved, one):
         ("new", "out.png", [], "masks of 16 images are several files. Give a folder"),
         ("new/img_00.png", "out.png", ["--energy"], "masks with probabilities or energies are several files"),
         ("new", "out", ["--probabilities", "top"], "`probabilities` is 'top', but a pixel"),
-        ("new", "out", ["--decoder", "viterbi"], "`decoder` is 'viterbi'; this task-net has fixed, threshold"),
+        ("new", "out", ["--decoder", "viterbi"], "`decoder` is 'viterbi'; these decisions have fixed, threshold"),
         ("new", "out", ["--word_column", "0"], "`word_column` is an option of tag sequences"),
         ("gone", "out", [], "gone: no such file or folder"),
         ("a.svg", "out", [], "a.svg: images of type .svg are not supported"),

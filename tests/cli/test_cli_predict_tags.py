@@ -410,7 +410,7 @@ def test_a_tag_that_the_model_does_not_know(saved, tmp_path, capsys):
     [
         (["--output", "out.conll", "--energy", "true"], "`energy` is True, but columns"),
         (["--output", "out.tsv", "--probabilities", "all"], "`probabilities` is 'all', but columns"),
-        (["--output", "out.jsonl", "--decoder", "viterbi"], "`decoder` is 'viterbi'; this task-net has independent"),
+        (["--output", "out.jsonl", "--decoder", "viterbi"], "`decoder` is 'viterbi'; these decisions have independent"),
         (["--output", "out.jsonl", "--max_length", "8"], "`max_length` is for a Hugging Face encoder"),
         (["--output", "out.jsonl", "--word_column", "tokens"], "`word_column` is 'tokens'; columns of this format"),
         (["--output", "out.jsonl", "--word_column", "3"], "1 columns, but `word_column` is 3"),

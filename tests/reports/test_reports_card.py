@@ -251,7 +251,9 @@ def test_a_folded_decision_is_said():
 
 
 def test_a_decoder_without_its_numbers_is_refused():
-    with pytest.raises(ValueError, match="`decoder` is 'thresholds'; this task-net has fixed, threshold, expected_f1"):
+    with pytest.raises(
+        ValueError, match="`decoder` is 'thresholds'; these decisions have fixed, threshold, expected_f1"
+    ):
         card(decisions={"decoder": "thresholds", "threshold": 0.3})
 
 

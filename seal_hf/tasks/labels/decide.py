@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,12 +157,12 @@ def _guarantee(words: Sequence[str] | None) -> tuple[str, float] | None:
     if words is None:
         return None
     check_value("guarantee", words[0], GUARANTEES)
-    try:
-        return words[0], float(words[1])
-    except ValueError:
-        raise ValueError(
-            f"`guarantee` is {' '.join(words)!r}; expected a number after {words[0]}, such as 0.9."
-        ) from None
+    with suppress(ValueError):
+        if 0 < (value := float(words[1])) < 1:
+            return words[0], value
+    raise ValueError(
+        f"`guarantee` is {' '.join(words)!r}; expected a number above 0 and below 1 after {words[0]}, such as 0.9."
+    )
 
 
 def _promised(decisions: LabelDecisions) -> list[str]:

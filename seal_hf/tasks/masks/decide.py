@@ -82,6 +82,9 @@ def _read_both(options: Namespace) -> tuple[np.ndarray, np.ndarray]:
         raise DataError(f"{options.gold}: gold masks of shape {gold.shape}, but the scores have the shape {p.shape}.")
     classes = 2 if p.ndim == 3 else p.shape[1]
     if not (wrong := ~((gold >= 0) & (gold < classes) & (gold == np.rint(gold)) | (gold == IGNORE))).any():
+        if not ((gold > 0) & (gold != IGNORE)).any():
+            hint = f" Pixels of {IGNORE} do not count: write 1 in their place." if (gold == IGNORE).any() else ""
+            raise DataError(f"{options.gold}: no gold pixel is 1, so there is nothing to fit or measure.{hint}")
         return p, gold.astype(np.uint8)
     raise DataError(
         f"{options.gold}: a gold pixel is {gold[wrong][0]:g}; expected 0 to {classes - 1}, or {IGNORE} where a pixel "
@@ -101,8 +104,10 @@ def _read(options: Namespace) -> np.ndarray:
     if options.logits and np.isfinite(p).all():
         p = sigmoid(p) if p.ndim == 3 else np.exp(p - p.max(1, keepdims=True))
         p = p if p.ndim == 3 else p / p.sum(1, keepdims=True)
-    if not ((p >= 0) & (p <= 1)).all():
-        raise DataError(f"{name}: probabilities are outside of 0 to 1, or NaN. Logits need --logits true.")
+    if (wrong := ~((p >= 0) & (p <= 1))).any():
+        image = int(np.argwhere(wrong)[0][0])
+        said = f"{name}: a probability of image {image} (counting from 0) is {p[wrong][0]:g}"
+        raise DataError(f"{said}; expected 0 to 1. Logits need --logits true.")
     if p.ndim == 4 and (wrong := np.abs(p.sum(1) - 1) > SUM).any():
         image, row, column = (int(i) for i in np.argwhere(wrong)[0])
         raise DataError(

@@ -131,7 +131,11 @@ def read(options: Namespace) -> WordScores:
         word = row - int(found.lengths[:sentence].sum())
         what = f"the scores of its tags sum to {sums[row]:.4g}, not to 1"
         if wrong[row]:
-            what = "a logit is not a number" if options.logits else "a score is not from 0 to 1"
+            what = (
+                "a logit is not a number"
+                if options.logits
+                else f"its scores are {few([f'{x:g}' for x in p[row]], 5)}, not from 0 to 1"
+            )
         hint = "" if options.logits else " Give probabilities, as of a softmax, or logits with --logits true."
         raise DataError(f"{place(sentence)}: word {word} (counting from 0): {what}.{hint}")
     if found.chain is not None and not options.logits:
@@ -201,7 +205,7 @@ def read_gold(options: Namespace, scores: WordScores) -> list[list[str]]:
     if differs is not None:
         raise DataError(
             f"{source}: sentence {differs} (counting from 0) has {len(found[differs])} tags, but {scores.source} has "
-            f"scores of {scores.lengths[differs]} words."
+            f"scores of {scores.lengths[differs]} words. Give both for the same words."
         )
     return found
 
@@ -223,7 +227,8 @@ def _gold_rows(options: Namespace, scores: WordScores) -> tuple[str, list[str] |
         if not isinstance(tags, list):
             raise DataError(f"{table.place(number)}: the tags are {tags!r}; expected a list of their names.")
         if other := [repr(tag) for tag in tags if str(tag) not in known]:
-            raise DataError(f"{table.place(number)}: {few(other, 5)}, which has no scores.")
+            have = few([*map(repr, scores.names)], 5)
+            raise DataError(f"{table.place(number)}: no scores of the tag {few(other, 5)}; the scores are of {have}.")
         found.append([*map(str, tags)])
     id_column = id_column_of(table.columns, options.id_column, table.source)
     return table.source, None if id_column is None else [id_of(row[id_column]) for _, row in rows], found

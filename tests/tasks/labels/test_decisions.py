@@ -183,7 +183,7 @@ def test_mistakes_are_named():
         ALL.decide(p, 1.5)
     with pytest.raises(ValueError, match="`config.decisions` has 4 thresholds, but there are 3 labels"):
         ALL.decide(p[:, :3], "thresholds")
-    with pytest.raises(ValueError, match="`decoder` is 'thresholds'; this task-net has fixed, expected_f1"):
+    with pytest.raises(ValueError, match="`decoder` is 'thresholds'; these decisions have fixed, expected_f1"):
         LabelDecisions.from_config(PretrainedConfig(decisions={"decoder": "thresholds"}))
     with pytest.raises(ValueError, match="`decoder` is 'viterbi'"):
         LabelDecisions.fit(p, labels, decoder="viterbi")

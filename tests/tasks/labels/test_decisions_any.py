@@ -301,6 +301,11 @@ def test_files_hold_all_of_label_decisions(tmp_path):
         ({"refused": [-1]}, "a list of numbers of labels"),
         ({"guarantee": {"name": 3}}, "guarantee"),
         ({"costs": [[1], [-1]]}, "costs"),
+        ({"target": "f2"}, "`target` is 'f2'; it must be one of"),
+        ({"target": "cost"}, "the target 'cost' without costs"),
+        ({"costs": [[1], [1]]}, "the target 'f1_example' with costs"),
+        ({"labels": ["a"]}, "numbers of different labels: 1 labels, 5 thresholds"),
+        ({"refused": [5]}, "refused 5, but 5 labels"),
     ],
 )
 def test_a_damaged_file_is_named(change, message, tmp_path):

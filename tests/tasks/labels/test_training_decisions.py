@@ -153,7 +153,7 @@ def test_mistakes_are_named(tmp_path):
     with pytest.raises(ValueError, match="`fold_decision` is True, .*decoder='expected_f1'"):
         tiny_run.make(tmp_path, decoder="expected_f1", fold_decision=True)
     both, rows = tiny_tags.nets("bilstm", tmp_path)
-    with pytest.raises(ValueError, match="`decoder` is 'viterbi'; this task-net has independent, constrained"):
+    with pytest.raises(ValueError, match="`decoder` is 'viterbi'; these decisions have independent, constrained"):
         tiny_tags.trainer(tmp_path, both, rows, decoder="viterbi")
     with pytest.raises(ValueError, match="`fold_decision` is True, but tags"):
         tiny_tags.trainer(tmp_path, both, rows, fold_decision=True)

@@ -134,7 +134,7 @@ def test_both_nets_are_saved_loaded_and_predict(tmp_path):
     array = (255 * images[0]).permute(1, 2, 0).byte().numpy()
     (whole,), (mask,) = loaded.predict([array])
     assert whole.shape == (3, 20, 20) and torch.equal(mask, whole.argmax(0))
-    with pytest.raises(ValueError, match="`decoder` is '0.3'; this task-net has fixed"):
+    with pytest.raises(ValueError, match="`decoder` is '0.3'; these decisions have fixed"):
         loaded.predict([array], decoder=0.3)
 
 
@@ -216,7 +216,7 @@ def test_a_model_without_a_logit_map_is_refused_by_name(tmp_path):
         (dict(loss="nce", sample_coherence="field"), "needs log P of its samples.*sample_coherence='field'"),
         (dict(task_loss="focal"), "`task_loss` is 'focal'; for masks it must be one of cross_entropy, soft_iou, dice"),
         (dict(dice_weight=-1.0), "`dice_weight` is -1.0"),
-        (dict(decoder="threshold"), "`decoder` is 'threshold'; this task-net has fixed"),
+        (dict(decoder="threshold"), "`decoder` is 'threshold'; these decisions have fixed"),
         (dict(fold_decision=True), "masks of several classes are decided by the likeliest class, without a threshold"),
         (dict(pos_weight="balanced"), "`pos_weight` is set, but masks outputs do not support it"),
     ],

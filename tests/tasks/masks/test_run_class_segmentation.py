@@ -108,7 +108,7 @@ def test_a_hugging_face_model_keeps_its_reading_of_labels(tmp_path, data):
         (
             segmentation,
             ["--decoder", "threshold", "--image_size", "32"],
-            "`decoder` is 'threshold'; this task-net has fixed",
+            "`decoder` is 'threshold'; these decisions have fixed",
         ),
         (
             segmentation,

@@ -38,6 +38,7 @@ from .targets import (
     F1_MACRO,
     HAMMING,
     JACCARD,
+    NAMES,
     names_in,
     options_of,
     target_of,
@@ -164,7 +165,26 @@ class LabelDecisions(Decisions):
             found["calibration"] = float(scaling["scale"]), float(scaling["shift"])
         if (parents := saved.get(CONFIG_KEY)) is not None:
             found["hierarchy"] = Hierarchy.of_saved(parents)
-        return cls(**found)
+        decisions = cls(**found)
+        decisions._check_saved()
+        return decisions
+
+    def _check_saved(self) -> None:
+        """Raises ValueError for an unknown target, or numbers of different labels."""
+        check_value("target", self.target, NAMES)
+        sizes = {name: len(values) for name in ("labels", "thresholds") if (values := getattr(self, name)) is not None}
+        sizes |= {} if self.costs is None else {"costs": len(self.costs[0])}
+        sizes |= {} if self.seen is None else {"seen": self.seen.sets.shape[1]}
+        least = min(sizes.values(), default=0)
+        if (self.target == COST) != (self.costs is not None):
+            what = f"the target {self.target!r} with{'' if self.costs else 'out'} costs"
+        elif len({*sizes.values()}) > 1:
+            what = f"numbers of different labels: {', '.join(f'{size} {name}' for name, size in sizes.items())}"
+        elif sizes and max(self.refused, default=0) >= max(least, 1):
+            what = f"refused {max(self.refused)}, but {least} labels"
+        else:
+            return
+        raise ValueError(f"`config.decisions` has {what}. Fit the decisions again.")
 
     @classmethod
     def saved_in(cls, config: Any) -> Mapping[str, Any]:
