@@ -15,13 +15,20 @@ from .common import DataError
 from .late import datasets
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
-FOLDERS = (  # names of folders of images and of their masks: ours, VOC's, labelme's, mmsegmentation's, ADE20K's
+RANGE_16 = 2**16 - 1  # largest value of 16 bits
+FOLDERS = (  # names of folders of images and of their masks, also in capitals: ours, and those of well-known data
     ("images", "masks"),
     ("JPEGImages", "SegmentationClassPNG"),
     ("JPEGImages", "SegmentationClass"),
     ("img_dir", "ann_dir"),
     ("images", "annotations"),
     ("images", "labels"),
+    ("imgs", "masks"),
+    ("image", "mask"),
+    ("image", "label"),
+    ("train_images", "train_masks"),
+    ("train", "train_masks"),
+    ("train", "train_labels"),
 )
 
 
@@ -54,7 +61,7 @@ def files_by_stem(folder: Path) -> dict[str, Path]:
 
 def pixels(image: Any) -> np.ndarray:
     """The pixels of a file, a PIL image, nested lists, or a cell with a file's bytes or path. Values other than 8 bits
-    per channel stay unchanged; a later check rejects them."""
+    per channel stay unchanged, see [`as_rgb`]."""
     image = _opened_cell(image)
     if not hasattr(image, "convert"):  # no PIL image
         values = _array(image)
@@ -63,6 +70,8 @@ def pixels(image: Any) -> np.ndarray:
     image = _upright(image)
     if image.mode in ("1", "LA"):
         return np.asarray(image.convert("L"))
+    if image.mode == "I" and (values := np.asarray(image)).min() >= 0 and values.max() <= RANGE_16:
+        return values.astype(np.uint16)  # how pillow reads some files of 16 bits
     return np.asarray(image if image.mode[0] in "LIF" else image.convert("RGB"))
 
 
@@ -102,13 +111,22 @@ def _opened_cell(cell: Any) -> Any:
 
 
 def as_rgb(image: np.ndarray, where: str) -> np.ndarray:
-    """(H, W), (H, W, 1), (H, W, 3) or (H, W, 4), uint8 or bool -> (H, W, 3) uint8.
+    """(H, W), (H, W, 1), (H, W, 3) or (H, W, 4), uint8, uint16 or bool -> (H, W, 3) uint8. 16 bits are scaled by the
+    range of their type, which is said once.
 
     Raises:
         DataError: another shape or type; names the place `where`.
     """
     if image.dtype == bool:
         image = image.astype(np.uint8) * 255
+    if image.dtype == np.uint16:
+        from transformers.utils import logging  # late: tables of scores are read without it
+
+        logging.get_logger(__name__).warning_once(
+            "Images of 16 bits per channel are read as 8 bits: 0 to 65535 become 0 to 255. Scale those whose values "
+            "end far below, such as 12 bits, before."
+        )
+        image = (image // (RANGE_16 // 255)).astype(np.uint8)
     if image.dtype != np.uint8 or image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)):
         raise DataError(
             f"{where}: the image has shape {image.shape} and type {image.dtype}; expected uint8 (H, W, 3), values "
@@ -171,8 +189,9 @@ def size_of(array: np.ndarray) -> str:
 
 def image_folders(folder: Path) -> tuple[Path, Path] | None:
     """The folders of images and of masks in a folder; None if it lacks one of them."""
-    found = ((folder / images, folder / masks) for images, masks in FOLDERS)
-    return next((pair for pair in found if pair[0].is_dir() and pair[1].is_dir()), None)
+    below = {each.name.lower(): each for each in visible(folder) if each.is_dir()} if folder.is_dir() else {}
+    found = ([below.get(name.lower()) for name in names] for names in FOLDERS)
+    return next(((images, masks) for images, masks in found if images and masks), None)
 
 
 def paired_files(images: Path, masks: Path, names: Sequence[str] | None = None) -> list[tuple[Path, Path]]:

@@ -74,6 +74,8 @@ class MaskValues:
             raise DataError(f"{where}: the mask holds values of type {mask.dtype}; expected class ids, whole numbers.")
         if mask.ndim == 3 and mask.shape[2] in (2, 4) and (mask[..., -1] == mask.flat[-1]).all():
             mask = mask[..., :-1]  # an alpha channel that says nothing
+        elif mask.ndim == 3 and mask.shape[2] in (2, 4) and (mask[..., :-1] == mask[0, 0, :-1]).all():
+            mask = mask[..., -1]  # of one colour: the alpha channel says all
         if mask.ndim == 3 and (mask == mask[..., :1]).all():
             mask = mask[..., 0]
         if mask.ndim != 2:

@@ -11,6 +11,7 @@ their columns. There is one example per proposition, or column of roles: its wor
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from .columns import Line, Rows, blocks_of, is_conll_2012, line_origins
 from .common import DataError
 
 WORD, POS, FRAME, FIRST_ROLE = 1, 2, 4, 6
+COUNTED = ("sentences", "without a proposition", "without V")  # sentences, those, and propositions
 
 
 def read_srl(path: Path) -> tuple[Rows, list[str]]:
@@ -34,19 +36,14 @@ def read_srl(path: Path) -> tuple[Rows, list[str]]:
     """
     rows: Rows = {"words": [], "tags": [], "pos": [], "predicate": []}
     begins: list[int] = []
-    sentences, without, no_verb = 0, 0, 0
-    for sentence in role_sentences(path):
-        sentences += 1
-        without += not sentence.propositions
-        for tags, predicate in sentence.propositions:
-            if predicate is None:
-                no_verb += 1
-                continue
-            rows["words"].append(sentence.words)
-            rows["pos"].append(sentence.pos)
-            rows["tags"].append(tags)
-            rows["predicate"].append(predicate)
-            begins.append(sentence.lines[0].number)
+    counts: Counter[str] = Counter()
+    for sentence, tags, predicate in propositions(path, True, counts):
+        rows["words"].append(sentence.words)
+        rows["pos"].append(sentence.pos)
+        rows["tags"].append(tags)
+        rows["predicate"].append(predicate)
+        begins.append(sentence.lines[0].number)
+    sentences, without, no_verb = (counts[name] for name in COUNTED)
     if not rows["words"]:
         raise DataError(
             f"{path}: no proposition in {sentences} sentences; expected columns index, word, POS, parse bit, frame, "
@@ -112,6 +109,20 @@ class RoleSentence(NamedTuple):
     def pos(self) -> list[str]:
         """The parts of speech."""
         return self.columns[self.layout.pos]
+
+
+def propositions(path: Path, gold: bool, counts: Counter[str]) -> Iterator[tuple[RoleSentence, list[str] | None, int]]:
+    """The sentence, tags and predicate of each proposition of a file; those without a predicate are left out.
+
+    Args:
+        gold: as for [`role_sentences`].
+        counts: what was read and left out is counted here, by the names in `COUNTED`.
+    """
+    for sentence in role_sentences(path, gold):
+        counts[COUNTED[0]] += 1
+        counts[COUNTED[1]] += not sentence.propositions
+        counts[COUNTED[2]] += sum(place is None for _, place in sentence.propositions)
+        yield from ((sentence, tags, place) for tags, place in sentence.propositions if place is not None)
 
 
 def role_sentences(path: Path, gold: bool = True) -> Iterator[RoleSentence]:

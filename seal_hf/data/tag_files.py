@@ -35,7 +35,7 @@ from .line_files import json_objects
 from .name_files import LABEL_LIST, is_name_file, names_beside
 from .row_tables import Chunk, LineTable
 from .sentences import Needs, Sentence, SentenceRows, sentence_of_text
-from .srl import WORD, read_srl, role_sentences
+from .srl import COUNTED, WORD, propositions, read_srl
 from .stratified import complete_splits
 from .table_sources import (
     ALL,
@@ -499,27 +499,22 @@ class SentenceFile:
             return file
 
     def _roles(self) -> Iterator[Sentence]:
-        gold, sentences, without, no_verb = bool(self.needs.tags), 0, 0, 0
-        for sentence in role_sentences(self.path, gold):
-            words, number = sentence.words, sentence.lines[0].number
-            sentences, without = sentences + 1, without + (not sentence.propositions)
-            for tags, place in sentence.propositions:
-                if place is None:
-                    no_verb += 1
-                    continue
-                frame, roles = sentence.layout.frame, sentence.layout.roles
-                empty = [sentence.layout.empty] * (roles - frame)
-                cells = [[*line.cells[:frame], *empty] for line in sentence.lines]
-                cells[place][frame:] = sentence.lines[place].cells[frame:roles]
-                yield Sentence.of_words(
-                    words,
-                    f"{self.path}, line {number}",
-                    {"line": number},
-                    ["\t".join(row) for row in cells],
-                    features={name: sentence.pos for name in self.needs.features if name == "pos"},
-                    predicate=place,
-                    gold=tags if gold else None,
-                )
+        gold, found = bool(self.needs.tags), Counter[str]()
+        for sentence, tags, place in propositions(self.path, gold, found):
+            number, frame, roles = sentence.lines[0].number, sentence.layout.frame, sentence.layout.roles
+            empty = [sentence.layout.empty] * (roles - frame)
+            cells = [[*line.cells[:frame], *empty] for line in sentence.lines]
+            cells[place][frame:] = sentence.lines[place].cells[frame:roles]
+            yield Sentence.of_words(
+                sentence.words,
+                f"{self.path}, line {number}",
+                {"line": number},
+                ["\t".join(row) for row in cells],
+                features={name: sentence.pos for name in self.needs.features if name == "pos"},
+                predicate=place,
+                gold=tags if gold else None,
+            )
+        sentences, without, no_verb = (found[name] for name in COUNTED)
         counts = (without, f"of {sentences} sentences without a predicate"), (no_verb, "propositions without V")
         self._left_out = [f"{self.path.name}: {count} {what} left out." for count, what in counts if count]
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
+from ..core.space import UNLABELLED
 from ..data import DataError
 from ..data.image_files import as_rgb, pixels, resized
 from ..data.tensors.collators import TEXT_PADDING, TensorRows, encoded_texts, longest_first, padding_id
@@ -99,8 +100,8 @@ def word_rows(
         DataError, ValueError: `encode_words` or `tokenize_words` raises it, or a sentence is longer than the encoder's
             limit.
     """
-    tags = [[0] * len(sentence) for sentence in words]  # not read
-    data = Dataset.from_dict({"words": list(words), "tags": tags, **columns})
+    without_tags = [[UNLABELLED] * len(sentence) for sentence in words]
+    data = Dataset.from_dict({"words": list(words), "tags": without_tags, **columns})
     if isinstance(reader, Vocabulary):
         return encode_words(data, reader)
     marker = trained_inputs(config).get("predicate_marker")

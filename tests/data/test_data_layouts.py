@@ -325,9 +325,9 @@ def write_masks(images, masks, names, ending="", kind="png", factor=1):
         Image.fromarray(np.full((6, 5, 3), number, np.uint8)).save(images / f"{number}.png")
 
 
-@pytest.mark.parametrize("layout", ["voc", "lists of voc", "mmsegmentation", "endings", "gif", "tif"])
+@pytest.mark.parametrize("layout", ["voc", "lists of voc", "mmsegmentation", "endings", "gif", "tif", "capitals"])
 def test_masks_of_other_layouts(tmp_path, layout):
-    folders = {"mmsegmentation": ("img_dir", "ann_dir"), "endings": ("images", "masks")}
+    folders = {"mmsegmentation": ("img_dir", "ann_dir"), "endings": ("images", "masks"), "capitals": ("Imgs", "Masks")}
     images, masks = (tmp_path / name for name in folders.get(layout, ("JPEGImages", "SegmentationClass")))
     kind = layout if layout in ("gif", "tif") else "png"
     ending = "_mask" if layout == "endings" else ""
@@ -351,6 +351,18 @@ def test_masks_of_other_layouts(tmp_path, layout):
             expected = np.zeros((6, 5), np.uint8)
             expected[number % 4 : 5, 1:3] = 1 + number % 2
             assert np.array_equal(mask, expected)
+
+
+def test_the_names_of_cvat_and_a_mask_in_the_alpha_channel(tmp_path):
+    (tmp_path / "labelmap.txt").write_text("# label:color_rgb:parts:actions\nsky:0,0,0::\nroad:8,0,0::\ncar:0,9,0::\n")
+    write_masks(tmp_path / "JPEGImages", tmp_path / "SegmentationClass", range(12))
+    data = load_masks(str(tmp_path))
+    assert data.label_names == ["sky", "road", "car"]
+    Image = pytest.importorskip("PIL.Image")
+    for file in (tmp_path / "SegmentationClass").iterdir():
+        alpha = np.asarray(Image.open(file))[..., None]
+        Image.fromarray(np.concatenate([np.full_like(alpha, 200)] * 3 + [alpha], 2)).save(file)
+    assert (load_masks(str(tmp_path)).train.masks == data.train.masks).all()
 
 
 @pytest.mark.parametrize(("factor", "bits"), [(2, 8), (128, 8), (255, 8), (300, 16), (65535, 16)])

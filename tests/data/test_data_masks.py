@@ -6,6 +6,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from seal_hf.data.common import DataError
+from seal_hf.data.image_files import as_rgb
 from seal_hf.data.masks import load_masks
 
 
@@ -259,11 +260,13 @@ def test_images_of_other_modes_become_rgb(tmp_path, mode):
     assert any("one channel" in note for note in data.notes) == (mode in ("L", "LA", "1"))
 
 
-def test_images_of_sixteen_bits_are_refused(tmp_path):
-    images, masks = pictures(2)
+def test_images_of_sixteen_bits_are_scaled_by_the_range_of_their_type(tmp_path):
+    images, masks = pictures(10)
     write_folder(tmp_path, images[..., 0].astype(np.uint16) * 257, masks)
-    with pytest.raises(DataError, match="images/.*: the image has shape .*type uint16; expected uint8"):
-        load_masks(str(tmp_path))
+    data = load_masks(str(tmp_path))
+    expected = {image[..., 0].tobytes() for image in images}
+    assert {image[..., 2].tobytes() for image in data.train.images} < expected
+    assert (as_rgb(np.array([[0, 4095], [40000, 65535]], np.uint16), "")[..., 0] == [[0, 15], [155, 255]]).all()
 
 
 def test_several_sizes_need_one_to_resize_to(tmp_path):

@@ -10,9 +10,11 @@ from tokenizers.processors import TemplateProcessing
 from transformers import AutoModel, AutoModelForTokenClassification, Trainer, TrainingArguments
 
 from seal_hf import DataError, TensorRows, collate_rows
+from seal_hf.core.space import UNLABELLED
 from seal_hf.data.tensors.vocabulary import Vocabulary
 from seal_hf.data.tensors.words import encode_words, load_tokenizer, tokenize_words
 from seal_hf.nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+from seal_hf.saving.batches import word_rows
 
 NOTHING = [" ", "", "\u2003\n"]  # words of which the tokenizer makes no sub-word
 TAGS = {"id2label": {i: f"T{i}" for i in range(7)}, "label2id": {f"T{i}": i for i in range(7)}}
@@ -316,3 +318,16 @@ def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
         load_tokenizer(str(tmp_path))
     tiny_tokenizer().save_pretrained(tmp_path)
     assert len(load_tokenizer(str(tmp_path))) == len(tiny_tokenizer())
+
+
+def test_words_without_tags_are_rows_like_others():
+    words, config = [["a"], ["b", "c"]], tiny_config("bert")
+    tagged = Dataset.from_dict({"words": words, "tags": [[1], [2, 3]]})
+    for reader, encoded in (
+        (Vocabulary.from_data(tagged), encode_words(tagged, Vocabulary.from_data(tagged))),
+        (tiny_tokenizer(), tokenize_words(tagged, tiny_tokenizer())),
+    ):
+        rows = word_rows(words, {}, reader, config)
+        found, expected = rows.batch([0, 1]), encoded.batch([0, 1])
+        assert (found["input_ids"] == expected["input_ids"]).all()
+        assert (found["labels"] == expected["labels"].clamp(max=UNLABELLED)).all()  # at the same words

@@ -1,8 +1,8 @@
 """Batches of sentences with a tag per word: word ids for the BiLSTM, sub-words for a Hugging Face encoder, and
 overlapping windows of sentences that are too long for an encoder.
 
-The data has columns `words` (lists of strings), `tags` (lists of ints of the same length), perhaps feature columns
-(lists of strings) and `predicate` (the index of the predicate among the words).
+The data has columns `words` (lists of strings), `tags` (lists of ints of the same length; -1 is a word without a tag),
+perhaps feature columns (lists of strings) and `predicate` (the index of the predicate among the words).
 
 A window holds whole words. If two windows overlap, the outputs for the first half of the shared words come from the
 earlier window, the others from the later one: each word is read with its neighbours on both sides.
@@ -20,6 +20,7 @@ from datasets import Dataset, Features, List, Value
 from numpy.typing import ArrayLike
 from transformers import AutoTokenizer, BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
+from ...core.space import UNLABELLED
 from ...core.tensors import IGNORED
 from ...utils.files import loading
 from ...utils.gate import TOKENIZER, check_origin, check_trust, no_questions
@@ -331,9 +332,9 @@ def check_words(dataset: Dataset, features: list[str] | tuple[str, ...] = ()) ->
             raise DataError(
                 f"Row {row} has {lengths[row]} words but {found[row]} values in `{name}`; it must have one per word."
             )
-    negative = [i for i, tags in enumerate(dataset["tags"][:]) if min(tags) < 0]
+    negative = [i for i, tags in enumerate(dataset["tags"][:]) if min(tags) < UNLABELLED]
     if negative:
-        raise DataError(f"Row {negative[0]} has a negative tag; tags are ids from 0.")
+        raise DataError(f"Row {negative[0]} has a negative tag; tags are ids from 0, or {UNLABELLED} without gold.")
     if "predicate" in dataset.column_names:
         places = np.array(dataset["predicate"][:], dtype=np.int64)
         outside = (places < 0) | (places >= lengths)

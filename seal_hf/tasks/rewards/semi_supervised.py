@@ -21,7 +21,6 @@ from datasets import Dataset, concatenate_datasets
 from torch import Tensor
 
 from ...core.space import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET
-from ...core.tensors import IGNORED
 from ...data import DataError, MultiLabelData, SegmentationData, TagSequenceData
 from ...data.common import IMAGE, PAIR, fixed_size_column
 from ...data.masks import SegmentationSplit
@@ -97,8 +96,8 @@ def inputs_of(rows: Any) -> Sequence[Any]:
 def _sentences(data: TagSequenceData, encode: Callable[[Dataset], Any], reward: Reward, repeat: int) -> Any:
     assert data.unlabelled is not None
     labelled = concatenate_datasets([data.train] * repeat)
-    zeros = [[0] * len(words) for words in data.unlabelled["words"]]
-    unlabelled = data.unlabelled.add_column("tags", zeros).select_columns(labelled.column_names)
+    without = [[UNLABELLED] * len(words) for words in data.unlabelled["words"]]
+    unlabelled = data.unlabelled.add_column("tags", without).select_columns(labelled.column_names)
     both = concatenate_datasets([labelled, unlabelled.cast(labelled.features)])
     rows = encode(both)
     codes = both.remove_columns("tags").add_column("tags", reward.codes(both["words"][:]))
@@ -106,12 +105,8 @@ def _sentences(data: TagSequenceData, encode: Callable[[Dataset], Any], reward: 
     if "labels" in rows.ragged:
         flat, offsets = codes.ragged["labels"]
         rows.ragged[REWARD_CODES] = flat.clamp_min(0), offsets
-        flat, offsets = rows.ragged["labels"]
-        without = flat[offsets[len(labelled)] :]
     else:  # rows of one length
         rows.dense[REWARD_CODES] = codes.dense["labels"].clamp_min(0)
-        without = rows.dense["labels"][len(labelled) :]
-    without[without != IGNORED] = UNLABELLED
     rows.padding[REWARD_CODES] = 0
     return rows
 
