@@ -52,7 +52,7 @@ def test_a_folded_net_decides_at_one_half_as_the_net_did(kind, decoder, tmp_path
     assert saved["decoder"] == "fixed" and saved["threshold"] == 0.5 and saved["folded"] == decoder
     again = SealForMultiLabel.from_pretrained(tmp_path / "folded", with_loss_net=False)
     assert torch.equal(again.predict(**inputs)[1], decided)  # not folded twice
-    with pytest.raises(ValueError, match=f"has fixed, and the classifier's bias already applies `{decoder}`"):
+    with pytest.raises(ValueError, match=f"have fixed, and the classifier's bias already applies `{decoder}`"):
         again.predict(**inputs, decoder="expected_f1")
     with pytest.raises(ValueError, match="`decoder` is 'threshold'; these decisions have fixed"):
         again.predict(decoder="threshold", **inputs)
