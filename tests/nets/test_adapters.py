@@ -463,7 +463,6 @@ def run(base, mode, folder, world):
     return {**task, **{f"loss-net {name}": p.detach().clone() for name, p in seal.loss_net.named_parameters()}}
 
 
-@pytest.mark.long
 def test_two_processes_end_where_one_does(mode, base, tmp_path):
     """Two DDP wrappers over one frozen base, each around its own adapter."""
     one = run(str(base), mode, str(tmp_path), world=1)

@@ -8,6 +8,7 @@ import pytest
 import tiny_class_masks
 import tiny_masks
 import torch
+import transformers
 from tiny_models import LABELLED, LABELS, tiny_config, tiny_features, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, AutoModelForImageClassification, AutoModelForSequenceClassification, ViTConfig
 
@@ -20,6 +21,8 @@ from seal_hf.tasks.masks.fcn import FCNConfig, FCNForSemanticSegmentation
 
 SMALL = {"num_hidden_layers": 1}
 TEXTS = tiny_texts(5, seed=1)["text"][:]
+# An export takes seconds. Nets of ours, and what is made of a finished graph, are the same on either line.
+on_one_line = pytest.mark.skipif(transformers.__version__.startswith("4."), reason="tested on transformers 5")
 
 
 @pytest.fixture
@@ -46,6 +49,7 @@ def check_equal(file, net, inputs):
     return session
 
 
+@on_one_line
 def test_features_with_the_decision_in_the_graph(runtime, tmp_path, capsys):
     """The folded bias decides at 0 as the saved thresholds do; unfolded, they stand in the metadata."""
     torch.manual_seed(0)
@@ -85,7 +89,7 @@ def test_a_classifier_that_pools(runtime, tmp_path, pooling):
     model = SealForMultiLabel.from_pretrained(tmp_path / "base", pooling=pooling, with_loss_net=False, **LABELLED)
     model.save_pretrained(tmp_path / "saved")
     main(["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "net.onnx")])
-    for texts in ((TEXTS,), (TEXTS[:2], TEXTS[2:4])):
+    for texts in ((TEXTS,), (TEXTS[:1],), (TEXTS[:2], TEXTS[2:4])):
         given = dict(tiny_tokenizer()(*texts, padding=True, return_tensors="pt"))
         check_equal(tmp_path / "net.onnx", model.task_net, given)
 
@@ -115,6 +119,7 @@ def test_images(runtime, tmp_path):
     check_equal(tmp_path / "net.onnx", net, {"pixel_values": torch.rand(5, 3, 8, 8)})
 
 
+@on_one_line
 def test_masks_of_several_classes_and_a_folded_decision_of_two(runtime, tmp_path, capsys):
     """Images of any size. The file names the classes, and the threshold of two classes is in its bias."""
     pixels = {"pixel_values": torch.rand(3, 3, 20, 13, generator=torch.Generator().manual_seed(0))}
@@ -144,6 +149,7 @@ def test_masks_of_several_classes_and_a_folded_decision_of_two(runtime, tmp_path
         main([*map(str, ("--model", tmp_path / "two", "--output", tmp_path / "q.onnx", "--dtype", "int8"))])
 
 
+@on_one_line
 @pytest.mark.parametrize("crop_size", [None, 8])
 def test_masks_whole_and_averaged_over_crops(runtime, crop_size, tmp_path):
     """Whole images may have any size; the number of crops depends on it."""
@@ -160,6 +166,7 @@ def test_masks_whole_and_averaged_over_crops(runtime, crop_size, tmp_path):
     check_equal(tmp_path / "net.onnx", net, {"pixel_values": torch.rand(5, 3, 12, 10)})
 
 
+@on_one_line
 def test_a_bilstm_with_a_crf_gives_the_scores_of_single_tags(runtime, tmp_path, capsys):
     data = load_tags("toy_tags")
     vocabulary = Vocabulary.from_data(data.train, data.other_splits, characters=True)
@@ -224,12 +231,14 @@ def test_without_the_extra_there_is_one_clear_line(tmp_path, monkeypatch):
 # Other types and formats, compared with the net on rows of a file
 
 
-@pytest.mark.parametrize("name, dtype", [("net.onnx", "fp32"), ("net.onnx", "fp16"), ("net.onnx", "int8")])
-def test_a_check_counts_the_decisions_that_differ(runtime, tmp_path, capsys, name, dtype):
+@on_one_line
+@pytest.mark.parametrize("dtype", ["fp16", "int8"])
+def test_a_check_counts_the_decisions_that_differ(runtime, tmp_path, capsys, dtype):
     """Oracle: the logits of the file and the net on the same batch, cut at 0."""
-    checked(tmp_path, capsys, name, dtype)
+    checked(tmp_path, capsys, "net.onnx", dtype)
 
 
+@on_one_line
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
 def test_a_file_of_openvino(runtime, tmp_path, capsys, dtype):
     openvino = pytest.importorskip("openvino", reason="the extra openvino is not installed")
@@ -264,6 +273,3 @@ def checked(folder, capsys, name, dtype):
     assert largest < {"fp32": 1e-5, "fp16": 1e-2, "int8": 0.3}[dtype]
     assert differ.any() if dtype == "int8" else dtype == "fp16" or not differ.any()
     assert len(list((folder / "out").iterdir())) == (2 if name.endswith(".xml") else 1)
-    if name.endswith(".onnx") and dtype == "fp32":
-        for some in (TEXTS, TEXTS[:1]):
-            check_equal(folder / "out" / name, net, dict(tiny_tokenizer()(some, padding=True, return_tensors="pt")))

@@ -138,7 +138,6 @@ def test_both_nets_are_saved_loaded_and_predict(tmp_path):
         loaded.predict([array], decoder=0.3)
 
 
-@pytest.mark.long
 def test_the_saved_root_is_a_plain_model_for_pipelines_without_seal_hf(tmp_path):
     Image = pytest.importorskip("PIL.Image", reason="pipelines of images need pillow")
     segformer = tiny.saved_segformer(tmp_path / "segformer")

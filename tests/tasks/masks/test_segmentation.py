@@ -191,7 +191,6 @@ def test_a_segformer_trains_with_logits_of_a_quarter_of_the_size(tmp_path, segfo
     torch.testing.assert_close(probabilities, torch.sigmoid(torch.from_numpy(output.predictions)))
 
 
-@pytest.mark.long
 def test_the_saved_root_is_a_plain_model_for_pipelines_without_seal_hf(tmp_path, segformer):
     Image = pytest.importorskip("PIL.Image", reason="pipelines of images need pillow")
     nets = SealForSegmentation.from_pretrained(segformer)

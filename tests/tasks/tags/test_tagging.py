@@ -300,7 +300,6 @@ def test_a_fresh_loss_net_is_said(folder, caplog):
     assert said == [f"No _loss_net/ in {folder / 'bert'}: built a fresh loss-net (encoder: shared)."]
 
 
-@pytest.mark.long
 def test_an_adapter_trains_is_merged_and_the_saved_root_is_a_plain_model(tmp_path, folder):
     """LoRA with a second adapter for the loss-net; and a CRF. Read by a process that cannot import seal_hf."""
     pytest.importorskip("peft")
