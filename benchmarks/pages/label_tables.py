@@ -37,7 +37,7 @@ NO_FLAGS |= {"budget", "finalists", "metric", "held"}
 
 
 def group_of(method: str) -> str:
-    group = METHODS[method].group
+    group = runs.METHODS[method].group
     return ("static" if method.startswith("static_") else "dynamic") if group == SEAL else group
 
 
@@ -131,12 +131,12 @@ def for_all() -> dict[str, str]:
     """A table per group: the mean difference of each method to cross-entropy over data sets, and the least one."""
     sets = ["delicious_searched" if name == "delicious" else name for name in SETS]
     rows: dict[str, list[Any]] = {}
-    for method in METHODS:
+    for method in runs.METHODS:
         gains = {key: [_to_ce(name, method, key) for name in sets] for key in (runs.TUNED, runs.CALIBRATED)}
         found = [name for name in sets if _to_ce(name, method, runs.TUNED) is not None]
         if method in ("constant", "ce") or len(found) < LEAST_SETS:
             continue
-        cells = [f"`{method}`", METHODS[method].about, str(len(found))]
+        cells = [f"`{method}`", runs.METHODS[method].about, str(len(found))]
         values = [[value for value in each if value is not None] for each in gains.values()]
         cells += [f"{mean(each):+.2f} ({min(each):+.2f})" for each in values]
         seconds = [runs.compared(name)["methods"][method]["seconds"] for name in found]

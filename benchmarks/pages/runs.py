@@ -10,13 +10,17 @@ from typing import Any, NamedTuple
 from results_store import Store, Stored
 from run_recipes import cell
 
+from seal_hf.lab.compare.kinds import BASELINE, Method
 from seal_hf.lab.compare.runner import LOST
 from seal_hf.lab.compare.table import comparison
-from seal_hf.tasks.labels.compare import FIGURES, METHODS, METRIC
+from seal_hf.tasks.labels.compare import FIGURES, METRIC
+from seal_hf.tasks.labels.compare import METHODS as OFFERED
 
 STORE = Store()
 AT_HALF, CALIBRATED = "test_f1_example", "test_f1_example_calibrated"
 TUNED = f"test_{METRIC}"
+# recorded runs name methods that are no longer offered, too
+METHODS = {**OFFERED, "label_correlation": Method(BASELINE, "cross-entropy and a term on pairs of labels")}
 
 Runs = Mapping[int, Mapping[str, Any]]  # the runs of one method, by seed
 

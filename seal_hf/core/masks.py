@@ -36,6 +36,13 @@ def log_odds(logits: Tensor, size: Sequence[int] | None = None) -> Tensor:
     return logits if size is None else resized_logits(logits.unsqueeze(1), size).squeeze(1)
 
 
+def counted(values: Tensor, mask: Tensor | None) -> Tensor:
+    """`values` (B, ..., H, W) with 0 where `mask` (B, H, W) is False."""
+    if mask is None:
+        return values
+    return values.masked_fill(~mask.view(len(mask), *[1] * (values.dim() - 3), *mask.shape[1:]), 0)
+
+
 def palette() -> np.ndarray:
     """The colours of Pascal VOC, one for each value of a mask: (256, 3) uint8.
 

@@ -126,7 +126,7 @@ class OutputSpace(ABC):
             in the code of SEAL's authors.
         unknown_labels: True if labels of a row may be unknown; None: not known yet, so that each call looks at the
             values. `see` avoids that.
-        loss: The task-net's own loss, if it is an object: [`TaskLoss`], [`TagTaskLoss`] or a user's own.
+        loss: The task-net's own loss, if it is an object: one of the task's `task_losses`, or a user's own.
         sample_weight: (B,), the weights of one batch's rows in the task loss, see `of`.
         soft_labels: (B, L), probabilities of one batch's labels, which the task loss reads in their place, see `of`.
     """

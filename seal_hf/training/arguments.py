@@ -238,7 +238,7 @@ CHOICES: dict[str, Any] = {
 }
 AT_LEAST_0 = (
     "loss_net_steps energy_weight task_weight loss_net_learning_rate loss_net_encoder_learning_rate input_noise_std "
-    "head_learning_rate crf_learning_rate soft_iou_weight dice_weight lovasz_weight independent_share "
+    "head_learning_rate crf_learning_rate independent_share "
     "cost_augmented_task_weight loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm "
     "hypergradient_scale hypergradient_damping"
 )
@@ -303,12 +303,11 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
 
     Parameters that control the task loss, with a loss-net or, under `energy_loss="ce"`, alone:
         task_loss (`str`, default `"cross_entropy"`): the task-net's own loss: `cross_entropy`, `focal`, `asymmetric`,
-            `zlpr`, `label_correlation`, `soft_f1`, or `ranking` on `num_samples` label sets drawn from the task-net
+            `zlpr`, `soft_f1`, or `ranking` on `num_samples` label sets drawn from the task-net
             (equations: `task_losses.py` of each task). The evaluation loss is the same; for `ranking`, which needs
             samples, it is cross-entropy. For tag sequences: `cross_entropy`, `crf`, or `unique_roles`, cross-entropy
             and the unique-core-role constraint. For masks: `cross_entropy`, or with a term of the whole mask
             `soft_iou`, `dice` or `lovasz`.
-        label_correlation_weight (`float`, default 1.0): weight of the pairs in `label_correlation`.
         soft_f1_weight (`float`, default 3.0): weight of 1 - soft F1 in `soft_f1`.
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
         head_learning_rate (`float`, optional): rate of a fresh classifier beside a pretrained encoder that is trained;
@@ -425,7 +424,6 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
     gold_mix: float = 0.0
 
     task_loss: str = "cross_entropy"
-    label_correlation_weight: float = 1.0
     soft_f1_weight: float = 3.0
     unique_roles_weight: float = 1.0
     head_learning_rate: float | None = None

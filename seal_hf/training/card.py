@@ -142,7 +142,7 @@ def _columns(config: Any) -> list[str]:
 
 
 def _task_loss(trainer: Any) -> str:
-    """The name of the task loss, or of its class if it is not registered. The task loss of masks has no object."""
+    """The name of the task loss, or of its class if it is not registered. A user's space may have no object."""
     kind: Any = type(getattr(trainer.space, "loss", None))
     if kind is type(None):
         return trainer.args.task_loss

@@ -35,6 +35,7 @@ OF_SECRETS = (
 # Options of earlier versions, and what to do in their place. Recipes and flags that name them are refused with this;
 # records of runs and comparisons that name them are read as before.
 RETIRED = {
+    "label_correlation_weight": "The task loss label_correlation had no clear gain. Give --task_loss soft_f1",
     "language_model_weight": "In Python, energy_options={'language_model_weight': 0.5} of `for_data` sets it",
     "picture": "The page report.html shows images and masks",
     "tag_score": "Tags are scored by their accuracy",

@@ -108,13 +108,6 @@ METHODS: dict[str, Method] = {
     "focal": baseline("focal loss", task_loss="focal"),
     "asymmetric": baseline("asymmetric loss", task_loss="asymmetric"),
     "zlpr": baseline("log-sum-exp pairwise loss", task_loss="zlpr"),
-    "label_correlation": Method(
-        BASELINE,
-        "cross-entropy and a term on pairs of labels",
-        {"energy_loss": "ce", "task_loss": "label_correlation"},
-        {**NET, "label_correlation_weight": LogUniform(0.1, 30.0)},
-        {"label_correlation_weight": 1.0},
-    ),
     "soft_f1": Method(
         BASELINE,
         "cross-entropy and one minus the soft F1",

@@ -169,35 +169,6 @@ class ZLPR(TaskLoss):
 
 
 @dataclass
-class LabelCorrelation(CrossEntropy):
-    """Cross-entropy and a term on pairs of labels, "label-correlation aware" (Zhang & Zhou 2006, Eq. 3; Alhuzali &
-    Ananiadou 2021, "SpanEmo", Eq. 3; Chochlakis et al. 2023, "Demux", the local term):
-
-        -Σ_j [ y_j log p_j + (1 - y_j) log(1 - p_j) ]  +  w mean_{i: y_i = 1, j: y_j = 0} exp(p_j - p_i)
-
-    The mean is the product of those of exp(p_j) and exp(-p_i). It is 0 for a row without such pairs. As in SpanEmo's
-    code, it reads probabilities. Its authors weigh the means over labels of both terms by 0.8 and 0.2, so their w is
-    L / 4 here. A label with p_j = 0 in float32, as unknown labels have, is in no pair.
-    """
-
-    label_correlation_weight: float = option(1.0, least=0)  # w
-
-    reads_probabilities = False
-
-    also_reads = ()
-
-    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
-        p = torch.sigmoid(logits)
-        present = labels > 0.5
-        absent = ~present & (p > 0)
-        pairs = _mean_over(absent, p.exp()) * _mean_over(present, (-p).exp())
-        return super().per_example(logits, labels) + self.label_correlation_weight * pairs
-
-    def weigh(self, weights: dict[str, Tensor]) -> None:
-        refuse(weights, type(self).__name__)
-
-
-@dataclass
 class SoftF1(CrossEntropy):
     """Cross-entropy and one minus the soft F1 of the row, which counts probabilities in place of decisions:
 
@@ -218,11 +189,6 @@ class SoftF1(CrossEntropy):
 
     def weigh(self, weights: dict[str, Tensor]) -> None:
         refuse(weights, type(self).__name__)
-
-
-def _mean_over(chosen: Tensor, values: Tensor) -> Tensor:
-    """The mean of the chosen values of each row, 0 without any: (B, L) -> (B,)."""
-    return (values * chosen).sum(-1) / chosen.sum(-1).clamp_min(1)
 
 
 @dataclass
@@ -264,7 +230,6 @@ TASK_LOSSES: dict[str, type[TaskLoss]] = {
     "focal": Focal,
     "asymmetric": Asymmetric,
     "zlpr": ZLPR,
-    "label_correlation": LabelCorrelation,
     "soft_f1": SoftF1,
     "ranking": Ranking,
 }

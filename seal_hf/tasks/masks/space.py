@@ -40,7 +40,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ...core.masks import IGNORE, MOST_CLASSES, log_odds, resized_logits
+from ...core.masks import IGNORE, MOST_CLASSES, counted, log_odds, resized_logits
 from ...core.space import (
     SAMPLE_WEIGHT,
     LossTraits,
@@ -53,11 +53,9 @@ from ...core.space import (
     ratio,
     repeated_bits,
 )
-from ...core.task_losses import loss_named
 from ...utils.options import check_value
-from .task_losses import MASK_TASK_LOSSES, lovasz
+from .task_losses import PixelLoss
 
-PIXEL_LOSSES = ("sum", "mean")
 # each with the arguments that a run reads only for it
 COHERENCE: dict[str, tuple[str, ...]] = {
     "none": (),
@@ -74,17 +72,13 @@ class PixelSpace(OutputSpace):
     check in every step would wait for the device.
 
     Args:
-        pixel_loss: cross-entropy over pixels: `sum`, then the mean over the batch, as for every output of this package
-            (λ1 is meaningful only with that); or `mean` over all pixels that count, the authors' choice for Weizmann.
-            `sum` is H · W times `mean`, so λ1 with `mean` corresponds to λ1 · H · W with `sum`.
         sample_coherence: how a sample couples its pixels: `none`, `field`, `patches` or `inputs`, see the module.
         coherence_size: ℓ in pixels, > 0: the correlation length of a field, or the side of a patch (an integer).
         independent_share: ε in [0, 1]: how often the pixels of a patch are drawn independently; only for `patches`.
-        soft_iou_weight, dice_weight, lovasz_weight: w >= 0, weights of further terms of the task loss, see `task_loss`.
+        loss: one of `MASK_TASK_LOSSES` in `tasks/masks/task_losses.py`; default: cross-entropy, summed over pixels.
 
     Attributes:
         num_classes: C.
-        class_weight: (C,), weights of classes in cross-entropy; None: 1.
 
     Raises:
         ValueError: an unknown name, or a number outside its range.
@@ -97,30 +91,21 @@ class PixelSpace(OutputSpace):
     weights = ("class_weight",)
     labels_last = False
     num_classes: int
-    class_weight: Tensor | None = None
 
     def __init__(
         self,
-        pixel_loss: str = "sum",
         sample_coherence: str = "none",
         coherence_size: float = 4,
         independent_share: float = 0.1,
-        soft_iou_weight: float = 0.0,
-        dice_weight: float = 0.0,
-        lovasz_weight: float = 0.0,
+        loss: PixelLoss | None = None,
     ):
-        check_value("pixel_loss", pixel_loss, PIXEL_LOSSES)
         check_value("sample_coherence", sample_coherence, COHERENCE)
         if not coherence_size > 0 or (sample_coherence == "patches" and coherence_size != int(coherence_size)):
             raise ValueError(f"`coherence_size` is {coherence_size} pixels; it must be above 0, and whole for patches.")
         if not 0 <= independent_share <= 1:
             raise ValueError(f"`independent_share` is {independent_share}; it must be from 0 to 1.")
-        self.pixel_loss, self.sample_coherence = pixel_loss, sample_coherence
+        self.sample_coherence, self.loss = sample_coherence, loss or PixelLoss()
         self.coherence_size, self.independent_share = coherence_size, independent_share
-        self.term_weights = {"soft_iou": soft_iou_weight, "dice": dice_weight, "lovasz": lovasz_weight}
-        for name, weight in self.term_weights.items():
-            if not weight >= 0:
-                raise ValueError(f"`{name}_weight` is {weight}; it must be 0 or more.")
 
     @classmethod
     def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> PixelSpace:
@@ -131,12 +116,8 @@ class PixelSpace(OutputSpace):
     @staticmethod
     def options_from(args: Any) -> dict[str, Any]:
         """The options of the constructor from [`SealTrainingArguments`]. ValueError for another kind's task loss."""
-        loss_named(args, MASK_TASK_LOSSES, "masks")
-        names = ("pixel_loss", "sample_coherence", "coherence_size", "independent_share")
-        options = {name: getattr(args, name) for name in names}
-        if args.task_loss != "cross_entropy":
-            options[f"{args.task_loss}_weight"] = getattr(args, f"{args.task_loss}_weight")
-        return options
+        names = ("sample_coherence", "coherence_size", "independent_share")
+        return {"loss": PixelLoss.from_arguments(args)} | {name: getattr(args, name) for name in names}
 
     @classmethod
     def for_model(cls, task_net: PreTrainedModel) -> PixelSpace:
@@ -149,14 +130,9 @@ class PixelSpace(OutputSpace):
 
     def of(self, batch: dict[str, Tensor]) -> OutputSpace:
         """As in the base class. Raises ValueError for weights of images, which the pixel losses do not support."""
-        if SAMPLE_WEIGHT in batch and self.loss is None:
+        if SAMPLE_WEIGHT in batch and isinstance(self.loss, PixelLoss):
             raise ValueError(f"The rows have a column `{SAMPLE_WEIGHT}`, which no task loss of masks reads. Remove it.")
         return super().of(batch)
-
-    def weigh(self, weights: dict[str, Tensor]) -> None:
-        if self.loss is not None:  # a user's own, which refuses them
-            super().weigh(weights)
-        self.class_weight = weights["class_weight"]
 
     def check_loss(self, loss: LossTraits, num_labels: int) -> None:
         """Raises ValueError for NCE on noise that has no closed-form probability or cannot draw the gold, and for
@@ -304,51 +280,14 @@ class PixelSpace(OutputSpace):
         """The mean of values (B, S, C) over the classes present in y. Values of one class, (B, S), stay as they are."""
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Cross-entropy of the pixels that count plus weighted terms of whole masks, mean over images:
-
-            Σ_i -w(y_i) log p_i(y_i) + w_iou (1 - soft IoU) + w_dice (1 - soft F1) + w_lovasz · Lovász
-
-        The first term is summed over pixels and averaged over the batch, or it is the `mean` over the batch's pixels,
-        with class weights the weighted mean, as torch's. 1 - soft IoU (Rahman & Wang 2016) and 1 - soft F1 (Dice;
-        Milletari et al. 2016) are costs of the relaxed output; soft IoU is the score that a regression energy learns to
-        predict. The Lovász extension ([`lovasz`]; for several classes Lovász-softmax, Berman et al. 2018) is another
-        relaxation of 1 - IoU, with the mean over the classes present in each image. A user's own loss replaces all.
-        Scalar.
-        """
-        if self.loss is not None:
-            return self.loss(logits, labels, weight=self.sample_weight)
-        return self.loss_of(logits, labels)
-
-    def loss_of(self, logits: Tensor, labels: Tensor, gold_share: Tensor | float = 1.0) -> Tensor:
-        """The task loss without a user's own. A mean over pixels is multiplied by `gold_share`, the share of the rows
-        that have gold; all else is a mean over rows already."""
-        gold, mask = self.gold(labels)
-        logits, (weight, total) = self.fit(logits, labels), self._pixel_weights(labels, mask)
-        scale = 1 / len(labels) if self.pixel_loss == "sum" else gold_share / total
-        loss = scale * self.cross_entropy(logits, labels, weight)
-        for name, of_term in self.term_weights.items():
-            if of_term:
-                loss = loss + of_term * self._term(name, self.relax(logits), gold, mask).mean()
-        return loss
+        """As in the base class, by a loss of `tasks/masks/task_losses.py` or a user's own."""
+        if isinstance(self.loss, PixelLoss):
+            return self.loss(self, logits, labels)
+        return self.loss(logits, labels, weight=self.sample_weight)
 
     @abstractmethod
     def cross_entropy(self, logits: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
         """Σ of weight (B, H, W), 0 where a pixel does not count, times the pixels' cross-entropy. Scalar."""
-
-    def _term(self, name: str, y_hat: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
-        """A term of the task loss for each image: (B, 1)."""
-        if name != "lovasz":
-            return 1 - self.agreement(y_hat.unsqueeze(1), gold, {"soft_iou": "iou", "dice": "f1"}[name], mask)
-        y_hat, y = (counted(values, mask).flatten(-2) for values in (y_hat, gold))
-        return 1 - self.over_classes(1 - lovasz(y_hat, y).unsqueeze(1), gold)
-
-    def _pixel_weights(self, labels: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The class weight of each pixel, 0 where it does not count, (B, H, W), and their sum, above 0."""
-        if self.class_weight is None:
-            return mask.float(), mask.sum().clamp_min(1)
-        self.class_weight = self.class_weight.to(labels.device)  # moved once
-        weight = self.class_weight[labels.masked_fill(~mask, 0)] * mask
-        return weight, weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
         """Weights for `class_weight`, (C,): the [`balanced_weights`] of the pixels that have a class."""
@@ -365,13 +304,6 @@ def smoothing(size: int, length: float, device: torch.device | str = "cpu") -> T
     """
     steps = torch.arange(size, device=device, dtype=torch.float32)
     return F.normalize(torch.exp(-(((steps.unsqueeze(1) - steps) / length) ** 2)), dim=1)
-
-
-def counted(values: Tensor, mask: Tensor | None) -> Tensor:
-    """`values` (B, ..., H, W) with 0 where `mask` (B, H, W) is False."""
-    if mask is None:
-        return values
-    return values.masked_fill(~mask.view(len(mask), *[1] * (values.dim() - 3), *mask.shape[1:]), 0)
 
 
 def _spread(values: Tensor, size: int, shape: tuple[int, ...]) -> Tensor:

@@ -1,41 +1,131 @@
-"""Task losses of masks: their names, and the terms that `PixelSpace.task_loss` adds to the cross-entropy of pixels."""
+"""Task losses of masks: the task-net's own losses, each with its equation and source.
+
+All of them begin with the cross-entropy of the pixels that count. All but the first add a weighted cost of a whole mask
+ŷ, the relaxed output. The cost lies in [0, 1] and is averaged over images. With several classes it is the mean over the
+classes present in the image. The space says what differs between masks of two and of several classes.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from ...utils.options import Options
+from ...core.masks import counted
+from ...core.task_losses import loss_named
+from ...utils.options import Options, option
+
+if TYPE_CHECKING:
+    from .space import PixelSpace
+
+PIXEL_LOSSES = ("sum", "mean")
 
 
+@dataclass
 class PixelLoss(Options):
-    """The task loss of masks, `PixelSpace.task_loss`: the cross-entropy of the pixels that count. Those below add a
-    term that looks at a whole mask."""
+    """Cross-entropy, Σ_i -w(y_i) log p_i(y_i), and the base class of the other losses. Their fields are their options.
 
-    also_reads: ClassVar[tuple[str, ...]] = ("class_weight",)
+    Attributes:
+        pixel_loss: `sum` over the pixels, then the mean over the batch, as for every output of this package (λ1 is
+            meaningful only with that); or `mean` over all pixels that count, with class weights the weighted mean, as
+            torch's. The authors take the mean for Weizmann. `sum` is H · W times `mean`, so λ1 with `mean` corresponds
+            to λ1 · H · W with `sum`.
+        class_weight: (C,) w >= 0; default: 1.
+    """
+
+    pixel_loss: str = option("sum", choices=PIXEL_LOSSES)
+
+    also_reads = ("class_weight",)
+    class_weight = None
+
+    @classmethod
+    def from_arguments(cls, args: Any) -> PixelLoss:
+        """The loss that [`SealTrainingArguments`] name, with its options.
+
+        Raises:
+            ValueError: `task_loss` is unknown for masks.
+        """
+        kind = loss_named(args, MASK_TASK_LOSSES, "masks")
+        return kind(**kind.values_from(args))
+
+    def __call__(self, space: PixelSpace, logits: Tensor, labels: Tensor, gold_share: Tensor | float = 1.0) -> Tensor:
+        """The loss of a batch, a scalar.
+
+        Args:
+            logits: of the task-net, of any size.
+            labels: (B, H, W), class ids, and 255 where a pixel does not count.
+            gold_share: the share of the rows that have gold, by which a mean over pixels is multiplied. All else is a
+                mean over rows already.
+        """
+        gold, mask = space.gold(labels)
+        logits, (weight, total) = space.fit(logits, labels), self._pixel_weights(labels, mask)
+        scale = 1 / len(labels) if self.pixel_loss == "sum" else gold_share / total
+        return scale * space.cross_entropy(logits, labels, weight) + self.term(space, logits, gold, mask)
+
+    def term(self, space: PixelSpace, logits: Tensor, gold: Tensor, mask: Tensor) -> Tensor | float:
+        """The weighted cost of whole masks, a mean over images: scalar. Here it is 0.
+
+        Args:
+            logits, gold, mask: as `fit` and `gold` of the space return them.
+        """
+        return 0.0
+
+    def weigh(self, weights: dict[str, Tensor]) -> None:
+        """Set the weights of the classes."""
+        self.class_weight = weights["class_weight"]
+
+    def _pixel_weights(self, labels: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The class weight of each pixel, 0 where it does not count, (B, H, W), and their sum, above 0."""
+        if self.class_weight is None:
+            return mask.float(), mask.sum().clamp_min(1)
+        self.class_weight = self.class_weight.to(labels.device)  # moved once
+        weight = self.class_weight[labels.masked_fill(~mask, 0)] * mask
+        return weight, weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
 
 
+@dataclass
 class SoftIoU(PixelLoss):
-    """Cross-entropy and 1 - soft IoU."""
+    """Cross-entropy + w (1 - soft IoU) (Rahman & Wang 2016). Soft IoU is the score that a regression energy learns to
+    predict."""
 
-    also_reads: ClassVar[tuple[str, ...]] = ("soft_iou_weight", "class_weight")
+    soft_iou_weight: float = option(1.0, least=0)  # w
+
+    def term(self, space: PixelSpace, logits: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
+        iou = space.agreement(space.relax(logits).unsqueeze(1), gold, "iou", mask)
+        return self.soft_iou_weight * (1 - iou).mean()
 
 
+@dataclass
 class Dice(PixelLoss):
-    """Cross-entropy and 1 - soft F1 (Dice)."""
+    """Cross-entropy + w (1 - soft F1) (Dice; Milletari et al. 2016)."""
 
-    also_reads: ClassVar[tuple[str, ...]] = ("dice_weight", "class_weight")
+    dice_weight: float = option(1.0, least=0)  # w
+
+    def term(self, space: PixelSpace, logits: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
+        f1 = space.agreement(space.relax(logits).unsqueeze(1), gold, "f1", mask)
+        return self.dice_weight * (1 - f1).mean()
 
 
+@dataclass
 class Lovasz(PixelLoss):
-    """Cross-entropy and the Lovász extension of 1 - IoU, see [`lovasz`]."""
+    """Cross-entropy + w times the Lovász extension of 1 - IoU, see [`lovasz`]; of several classes Lovász-softmax."""
 
-    also_reads: ClassVar[tuple[str, ...]] = ("lovasz_weight", "class_weight")
+    lovasz_weight: float = option(1.0, least=0)  # w
+
+    def term(self, space: PixelSpace, logits: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
+        y_hat, y = (counted(values, mask).flatten(-2) for values in (space.relax(logits), gold))
+        cost = 1 - space.over_classes(1 - lovasz(y_hat, y).unsqueeze(1), gold)
+        return self.lovasz_weight * cost.mean()
 
 
-MASK_TASK_LOSSES = {"cross_entropy": PixelLoss, "soft_iou": SoftIoU, "dice": Dice, "lovasz": Lovasz}
+MASK_TASK_LOSSES: dict[str, type[PixelLoss]] = {
+    "cross_entropy": PixelLoss,
+    "soft_iou": SoftIoU,
+    "dice": Dice,
+    "lovasz": Lovasz,
+}
 
 
 def lovasz(y_hat: Tensor, y: Tensor) -> Tensor:

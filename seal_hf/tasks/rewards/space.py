@@ -26,11 +26,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ...core.masks import IGNORE, log_odds
+from ...core.masks import IGNORE, counted, log_odds
 from ...core.space import REWARD_CODES, UNLABELLED, UNLABELLED_PIXEL, UNLABELLED_SET, LossTraits, OutputSpace
 from ...core.tensors import IGNORED, at_least_float32, wide
 from ..labels.space import ABSENT, UNKNOWN, MultiLabelSpace
-from ..masks.space import BinaryMaskSpace, MaskSpace, PixelSpace, counted
+from ..masks.space import BinaryMaskSpace, MaskSpace, PixelSpace
+from ..masks.task_losses import PixelLoss
 from ..tags.space import TagSequenceSpace
 from .reward import NoReward
 
@@ -320,11 +321,11 @@ class RewardedPixels(Rewarded, PixelSpace):
 
     def gold_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None) -> Tensor:
         """As in the base class, also where the task loss is a mean over the pixels with gold."""
-        if self.loss is not None:
+        if not isinstance(self.loss, PixelLoss):
             return super().gold_loss(logits, labels, generator)
         without = self._without(labels)
         labels = labels.masked_fill(wide(without, labels), IGNORE)
-        return self.loss_of(logits, labels, 1 - without.float().mean())
+        return self.loss(self, logits, labels, 1 - without.float().mean())
 
 
 class RewardBinaryMaskSpace(RewardedPixels, BinaryMaskSpace):

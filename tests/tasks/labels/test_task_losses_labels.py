@@ -28,8 +28,6 @@ OPTIONS = [
     ("asymmetric", {"clip": 0.0, "gamma_negative": 0.5}),
     ("asymmetric", {"clip": 0.2, "gamma_negative": 0.0}),
     ("zlpr", {}),
-    ("label_correlation", {}),
-    ("label_correlation", {"label_correlation_weight": 7.0}),
     ("soft_f1", {}),
     ("soft_f1", {"soft_f1_weight": 0.5}),
     ("ranking", {}),
@@ -40,7 +38,6 @@ def by_hand(name, logits, labels, samples=SAMPLES, **options):
     """The formula, one label at a time."""
     o = SimpleNamespace(
         **{
-            "label_correlation_weight": 1.0,
             "soft_f1_weight": 3.0,
             "gamma": 2.0,
             "gamma_negative": 4.0,
@@ -62,9 +59,6 @@ def by_hand(name, logits, labels, samples=SAMPLES, **options):
             pairs = [*itertools.product(gold, others), *((v, 0.0) for v in gold), *((0.0, v) for v in others)]
             total = math.log(1 + sum(math.exp(low - high) for high, low in pairs))
         else:
-            if name == "label_correlation":
-                pairs = [(u, v) for u, i in zip(p, y, strict=True) for v, j in zip(p, y, strict=True) if i > j]
-                total = o.label_correlation_weight * sum(math.exp(v - u) for u, v in pairs) / max(len(pairs), 1)
             if name == "soft_f1":
                 shared = sum(q for q, on in zip(p, y, strict=True) if on)
                 total = o.soft_f1_weight * (1 - 2 * shared / (sum(p) + sum(y)))
@@ -111,9 +105,9 @@ def test_without_its_focus_it_is_cross_entropy(name, options):
     torch.testing.assert_close(TASK_LOSSES[name](**options)(LOGITS, LABELS), expected)
 
 
-def test_an_unknown_label_is_in_no_pair():
+def test_an_unknown_label_has_no_share_in_soft_f1():
     """The loss and its gradient are those of the row without that label."""
-    loss, logits = TASK_LOSSES["label_correlation"](), LOGITS[:1].clone().requires_grad_()
+    loss, logits = TASK_LOSSES["soft_f1"](), LOGITS[:1].clone().requires_grad_()
     unknown = LABELS[:1].clone()
     unknown[0, 1] = -1
     (gradient,) = torch.autograd.grad(value := MultiLabelSpace(loss=loss).task_loss(logits, unknown), logits)
@@ -229,7 +223,7 @@ def test_a_search_over_task_losses_changes_the_loss(tmp_path):
     [
         (
             {"task_loss": "bce"},
-            "`task_loss` is 'bce'; it must be one of cross_entropy, focal, asymmetric, zlpr, label_corr",
+            "`task_loss` is 'bce'; it must be one of cross_entropy, focal, asymmetric, zlpr, soft_f1",
         ),
         ({"num_samples": 0}, "`num_samples` is 0; it must be a finite number, at least 1"),
     ],

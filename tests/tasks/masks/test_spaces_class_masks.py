@@ -12,7 +12,7 @@ from seal_hf.core.space import UNLABELLED_PIXEL
 from seal_hf.core.task import SPACES
 from seal_hf.energy_losses import NCE, Ranking
 from seal_hf.tasks.masks.space import BinaryMaskSpace, MaskSpace, mask_space
-from seal_hf.tasks.masks.task_losses import lovasz
+from seal_hf.tasks.masks.task_losses import MASK_TASK_LOSSES, Lovasz, PixelLoss, lovasz
 from seal_hf.tasks.rewards.space import RewardMaskSpace
 
 C, IGNORED = 3, 255
@@ -203,7 +203,7 @@ def test_cross_entropy_is_torchs_at_the_size_of_the_labels(logits, labels, weigh
     scaled = F.interpolate(logits, size=(5, 7), mode="bilinear", align_corners=False)
     weight = torch.tensor([0.5, 2.0, 1.0]) if weighted else None
     for kind in ("sum", "mean"):
-        space = MaskSpace(C, pixel_loss=kind)
+        space = MaskSpace(C, loss=PixelLoss(kind))
         if weighted:
             space.weigh({"class_weight": weight})
         expected = F.cross_entropy(scaled, labels, weight=weight, ignore_index=IGNORED, reduction=kind)
@@ -216,7 +216,7 @@ def test_cross_entropy_is_torchs_at_the_size_of_the_labels(logits, labels, weigh
 def test_class_weights_of_two_classes_are_torchs_too(logits, labels):
     labels, weight = torch.where(labels == 2, 1, labels), torch.tensor([0.5, 2.0])
     for kind in ("sum", "mean"):
-        space = BinaryMaskSpace(pixel_loss=kind)
+        space = BinaryMaskSpace(loss=PixelLoss(kind))
         space.weigh({"class_weight": weight})
         scaled = F.interpolate(logits[:, :2], size=(5, 7), mode="bilinear", align_corners=False)
         expected = F.cross_entropy(scaled, labels, weight=weight, ignore_index=IGNORED, reduction=kind)
@@ -242,7 +242,7 @@ def test_the_mean_loss_is_a_hugging_face_heads_own(labels):
     with torch.no_grad():
         outputs = net(torch.rand(2, 3, 5, 7, generator=generator()), labels=labels)
     SPACE.check(outputs.logits, labels)
-    torch.testing.assert_close(MaskSpace(C, pixel_loss="mean").task_loss(outputs.logits, labels), outputs.loss)
+    torch.testing.assert_close(MaskSpace(C, loss=PixelLoss("mean")).task_loss(outputs.logits, labels), outputs.loss)
 
 
 def lovasz_by_definition(p, y):
@@ -258,7 +258,9 @@ def lovasz_by_definition(p, y):
 def test_lovasz_is_its_definition_over_the_classes_present(labels, binary):
     logits = torch.randn(2, 2 if binary else C, 5, 7, generator=generator(6))
     labels = torch.where(labels == 2, 1, labels) if binary else torch.where(labels == 2, 0, labels)
-    space, plain = ((BinaryMaskSpace(**o) if binary else MaskSpace(C, **o)) for o in (dict(lovasz_weight=0.3), {}))
+    space, plain = (
+        (BinaryMaskSpace(loss=o) if binary else MaskSpace(C, loss=o)) for o in (Lovasz(lovasz_weight=0.3), None)
+    )
     expected = []
     for p, y in zip(logits.softmax(1), labels, strict=True):
         p, y = p[:, y != IGNORED].tolist(), y[y != IGNORED]
@@ -279,18 +281,19 @@ def test_lovasz_of_hard_masks_is_one_minus_their_iou():
 
 @pytest.mark.parametrize(("name", "kind"), [("soft_iou", "iou"), ("dice", "f1")])
 def test_terms_of_the_task_loss_are_costs_of_the_relaxed_output(logits, labels, name, kind):
-    space = MaskSpace(C, **{f"{name}_weight": 0.7})
+    space = MaskSpace(C, loss=MASK_TASK_LOSSES[name](**{f"{name}_weight": 0.7}))
     gold, mask = SPACE.gold(labels)
     p = SPACE.relax(SPACE.fit(logits, labels)).unsqueeze(1)
     term = space.task_loss(logits, labels) - SPACE.task_loss(logits, labels)
     torch.testing.assert_close(term, 0.7 * SPACE.cost(p, gold, kind, mask).mean())
 
 
+@pytest.mark.parametrize("name", ["soft_iou", "dice", "lovasz"])
 @pytest.mark.parametrize("coherence", ["none", "patches"])
-def test_pixels_that_do_not_count_have_no_influence(coherence):
+def test_pixels_that_do_not_count_have_no_influence(coherence, name):
     labels = torch.tensor([[[2, IGNORED], [0, 1]]])
-    weights = {f"{name}_weight": 1.0 for name in ("soft_iou", "dice", "lovasz")}
-    space = MaskSpace(C, sample_coherence=coherence, coherence_size=2, independent_share=0.5, **weights)
+    loss = MASK_TASK_LOSSES[name]()
+    space = MaskSpace(C, sample_coherence=coherence, coherence_size=2, independent_share=0.5, loss=loss)
     space.weigh({"class_weight": torch.tensor([1.0, 2.0, 3.0])})
     z = torch.randn(1, C, 2, 2, generator=generator(9), requires_grad=True)
     far = z.detach().clone()

@@ -13,6 +13,7 @@ from seal_hf.core.masks import log_odds
 from seal_hf.core.task import SPACES
 from seal_hf.energy_losses import NCE, Ranking
 from seal_hf.tasks.masks.space import BinaryMaskSpace, smoothing
+from seal_hf.tasks.masks.task_losses import PixelLoss, SoftIoU
 
 SPACE = BinaryMaskSpace()
 MASKS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=4))).view(16, 2, 2)  # every 2 x 2 mask
@@ -47,7 +48,7 @@ def test_coarse_logits_are_scaled_up_as_hugging_faces_heads_do(logits):
     labels[0, 0] = 255
     scaled = F.interpolate(logits, size=(5, 7), mode="bilinear", align_corners=False)
     expected = F.cross_entropy(scaled, labels, ignore_index=255)
-    torch.testing.assert_close(BinaryMaskSpace(pixel_loss="mean").task_loss(logits, labels), expected)
+    torch.testing.assert_close(BinaryMaskSpace(loss=PixelLoss("mean")).task_loss(logits, labels), expected)
     total = F.cross_entropy(scaled, labels, ignore_index=255, reduction="sum") / 3
     torch.testing.assert_close(SPACE.task_loss(logits, labels), total)
     fitted = SPACE.fit(logits, labels)
@@ -67,27 +68,27 @@ def test_the_mean_loss_is_a_hugging_face_heads_own():
         outputs = net(torch.rand(2, 3, 16, 12, generator=generator()), labels=labels)
     assert outputs.logits.shape == (2, 2, 4, 3)
     SPACE.check(outputs.logits, labels)
-    torch.testing.assert_close(BinaryMaskSpace(pixel_loss="mean").task_loss(outputs.logits, labels), outputs.loss)
+    torch.testing.assert_close(BinaryMaskSpace(loss=PixelLoss("mean")).task_loss(outputs.logits, labels), outputs.loss)
 
 
 @pytest.mark.parametrize("kind", ["sum", "mean"])
 def test_soft_iou_adds_one_minus_the_ratio_of_sums(logits, kind):
     labels = torch.tensor([[[1, 0], [1, 255]], [[0, 0], [0, 0]], [[255, 255], [255, 255]]])
-    space = BinaryMaskSpace(pixel_loss=kind, soft_iou_weight=0.3)
+    space = BinaryMaskSpace(loss=SoftIoU(pixel_loss=kind, soft_iou_weight=0.3))
     p = logits.softmax(1)[:, 1].double()
     first = (p[0, 0, 0] + p[0, 1, 0]) / (2 + p[0, 0, 1])  # Σ p y / Σ (p + y - p y), over the three that count
     expected = (1 - first + 1 + 0) / 3  # no overlap with an empty mask; nothing that counts costs nothing
-    term = space.task_loss(logits, labels) - BinaryMaskSpace(pixel_loss=kind).task_loss(logits, labels)
+    term = space.task_loss(logits, labels) - BinaryMaskSpace(loss=PixelLoss(kind)).task_loss(logits, labels)
     torch.testing.assert_close(term, 0.3 * expected.float())
     hard = 200 * (MASKS[[5, 9, 12]].unsqueeze(1) - 0.5)
     gold = MASKS[[4, 9, 3]].long()  # IoU 1/2, 1, 0
-    term = space.task_loss(hard, gold) - BinaryMaskSpace(pixel_loss=kind).task_loss(hard, gold)
+    term = space.task_loss(hard, gold) - BinaryMaskSpace(loss=PixelLoss(kind)).task_loss(hard, gold)
     assert term.item() == pytest.approx(0.3 * (0.5 + 0 + 1) / 3, abs=1e-4)
 
 
 def test_task_loss_of_a_batch_without_pixels_that_count_is_zero(logits):
     nothing = torch.full((3, 2, 2), 255)
-    assert all(BinaryMaskSpace(pixel_loss=kind).task_loss(logits, nothing) == 0 for kind in ("sum", "mean"))
+    assert all(BinaryMaskSpace(loss=PixelLoss(kind)).task_loss(logits, nothing) == 0 for kind in ("sum", "mean"))
 
 
 def test_log_prob_is_a_distribution_over_all_masks(logits):
@@ -278,15 +279,15 @@ def test_outputs_that_are_no_binary_masks_are_refused_with_both_shapes(shapes):
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
+    ("kind", "option", "value"),
     [
-        ("pixel_loss", "avg"),
-        ("sample_coherence", "blobs"),
-        ("coherence_size", 0),
-        ("independent_share", 1.5),
-        ("soft_iou_weight", -0.1),
+        (PixelLoss, "pixel_loss", "avg"),
+        (BinaryMaskSpace, "sample_coherence", "blobs"),
+        (BinaryMaskSpace, "coherence_size", 0),
+        (BinaryMaskSpace, "independent_share", 1.5),
+        (SoftIoU, "soft_iou_weight", -0.1),
     ],
 )
-def test_options_out_of_their_range_are_refused_by_name(option, value):
+def test_options_out_of_their_range_are_refused_by_name(kind, option, value):
     with pytest.raises(ValueError, match=f"`{option}` is"):
-        BinaryMaskSpace(**{option: value})
+        kind(**{option: value})

@@ -11,6 +11,7 @@ from tiny_class_masks import NAMES, shapes
 from seal_hf import BinaryMaskSpace, MaskRows, MaskSpace, RewardBinaryMaskSpace, RewardMaskSpace, SealTrainer
 from seal_hf.core.space import UNLABELLED_PIXEL
 from seal_hf.energy_losses import ContrastiveDivergence, Margin
+from seal_hf.tasks.masks.task_losses import MASK_TASK_LOSSES
 
 C, PLAIN = 3, MaskSpace(3)
 
@@ -54,15 +55,15 @@ def test_rows_with_gold_are_as_without_a_reward_and_the_others_have_it(batch):
 
 
 @pytest.mark.parametrize("pixel_loss", ["sum", "mean"])
-@pytest.mark.parametrize("term", ["soft_iou_weight", "dice_weight", "lovasz_weight"])
-def test_the_task_loss_of_rows_without_gold_is_zero(batch, pixel_loss, term):
+@pytest.mark.parametrize("name", ["soft_iou", "dice", "lovasz"])
+def test_the_task_loss_of_rows_without_gold_is_zero(batch, pixel_loss, name):
     """In training, and in an evaluation, whose rows have no codes."""
     batch, of_three = batch
-    options, of_two = {"pixel_loss": pixel_loss, term: 0.5}, batch["labels"].clone()
+    of_two, loss = batch["labels"].clone(), MASK_TASK_LOSSES[name](pixel_loss, 0.5)
     of_two[of_two == 2] = 0
     for space, plain, logits, labels in (
-        (RewardMaskSpace(share_of_known, C, **options), MaskSpace(C, **options), of_three, batch["labels"]),
-        (RewardBinaryMaskSpace(share_of_known, **options), BinaryMaskSpace(**options), of_three[:, :2], of_two),
+        (RewardMaskSpace(share_of_known, C, loss=loss), MaskSpace(C, loss=loss), of_three, batch["labels"]),
+        (RewardBinaryMaskSpace(share_of_known, loss=loss), BinaryMaskSpace(loss=loss), of_three[:, :2], of_two),
     ):
         expected = plain.task_loss(logits[[0, 2]], labels[[0, 2]]) * 2 / 3
         torch.testing.assert_close(space.of({**batch, "labels": labels}).task_loss(logits, labels), expected)
