@@ -12,11 +12,14 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..training.meters import NonFiniteLossError
 from ..utils.faults import AGAIN, writing
 from .workers import Workers
+
+if TYPE_CHECKING:
+    from ..training.base import StructuredTrainer
 
 Settings = Mapping[str, Any]
 
@@ -188,11 +191,11 @@ class Goal:
         """A share in percent, or a loss."""
         return f"{100 * value:.2f}" if self.larger else f"{value:.4f}"
 
-    def reached(self, trainer: Any) -> float:
+    def reached(self, trainer: StructuredTrainer) -> float:
         """The value that a finished run reached, that of its best evaluation."""
         return float(self.best_evaluation(trainer)[f"eval_{self.metric}"])
 
-    def best_evaluation(self, trainer: Any) -> Mapping[str, float]:
+    def best_evaluation(self, trainer: StructuredTrainer) -> Mapping[str, float]:
         """The figures of a finished run's best evaluation, not its last, since the best checkpoint is used. A run
         without evaluations is evaluated now.
 

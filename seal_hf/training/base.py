@@ -59,9 +59,7 @@ class StructuredTrainer(Trainer):
         space: the output space for the current arguments.
         meters, eval_meters: figures logged beside the Trainer's own, in training and in an evaluation.
         model_role: what messages call the model.
-        run_settings: name -> value of settings that change a run, beside arguments and rows. The record beside each
-            checkpoint holds them: a resume compares them.
-        run_defaults: name -> its value in an earlier record that lacks it, or has null for it.
+        run_settings, run_defaults: as [`StructuredTrainer.record_settings`] takes them.
         resumed_step: the step of the checkpoint from which the run went on; 0 if it began anew.
 
     Raises:
@@ -76,6 +74,7 @@ class StructuredTrainer(Trainer):
     args: Any  # [`SealTrainingArguments`] or [`EnergyTrainingArguments`]
     model: Any
     hub_model_id: Any  # a name, once the repo is there
+    train_dataset: Any
     eval_dataset: Any
     space: OutputSpace = None  # type: ignore[assignment]  # until the constructor has the model
     in_checkpoint = False  # True while one is saved
@@ -172,6 +171,16 @@ class StructuredTrainer(Trainer):
             vars(config).pop(name, None)
         if isinstance(self.train_dataset, TensorRows) and self.train_dataset.inputs:
             config.inputs = self.train_dataset.inputs
+
+    def record_settings(self, settings: dict[str, Any], defaults: dict[str, Any]) -> None:
+        """Take settings that change the run, beside arguments and rows. The record beside each checkpoint holds them,
+        and a resume compares them.
+
+        Args:
+            settings: name -> value.
+            defaults: name -> its value in an earlier record that lacks it, or has null for it.
+        """
+        self.run_settings, self.run_defaults = settings, defaults
 
     # --- data --------------------------------------------------------------------------------------------------------
 
@@ -279,6 +288,12 @@ class StructuredTrainer(Trainer):
         with changed(self, preprocess_logits_for_metrics=preprocess, **off):
             with changed(self.args, prediction_loss_only=False):
                 yield
+
+    def give_by_batch(self, dataset: Any, take: Callable) -> None:
+        """Predict a data set, and pass each batch of logits and labels to `take`, as the Trainer's `batch_eval_metrics`
+        does. No batch is kept. Without labels, `take` is not called."""
+        with self.predicting(), changed(self, compute_metrics=take), changed(self.args, batch_eval_metrics=True):
+            self.evaluation_loop(self.get_test_dataloader(dataset), "Evaluation")
 
     def evaluation_loop(
         self, dataloader: DataLoader, description: str, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, TrainerState, TrainingArguments
 
 from ..core.decisions import THRESHOLD
 from ..core.task import DECISIONS, TASKS, Task, task_losses, task_of
@@ -58,15 +58,16 @@ def run_card(
     if task is None or not task.cards:
         task = next(iter(TASKS.values()))  # the words of label sets
     verdict = verdict or Verdict.saved_in(vars(config)) or verdict_of(trainer)
-    name, shown = model_name or args.output_dir, _last_evaluation(trainer) if metrics is None else metrics
+    counts = _rows(trainer.train_dataset, trainer.eval_dataset)
+    name, shown = model_name or args.output_dir, _last_evaluation(args, trainer.state) if metrics is None else metrics
     return model_card(
         model_name=trainer.hub_model_id or args.hub_model_id or (last_part(name) if is_local(name) else name),
         base_model=finetuned_from or config._name_or_path or None,
         dataset=dataset if dataset is None or isinstance(dataset, str) else ", ".join(dataset),
-        rows=_rows(trainer) | {SHOWN.get(split, split): count for split, count in (rows or {}).items()},
+        rows=counts | {SHOWN.get(split, split): count for split, count in (rows or {}).items()},
         loss=called_by(args.energy_loss, verdict.taught) or CROSS_ENTROPY,
         verdict=verdict.sentences,
-        task_loss=_task_loss(trainer),
+        task_loss=_task_loss(args, trainer.space.loss),
         loss_net_encoder=trainer.loss_net.config.encoder_mode if trainer.loss_net else None,
         metrics=shown,
         decisions=_decisions(config, trainer.space, args.fold_decision),
@@ -88,20 +89,17 @@ def run_card(
     )
 
 
-def _last_evaluation(trainer: Any) -> dict[str, float]:
+def _last_evaluation(args: TrainingArguments, state: TrainerState) -> dict[str, float]:
     """The figures of the last evaluation of the current weights; empty without one."""
-    args, state = trainer.args, trainer.state
     step = state.best_global_step if args.load_best_model_at_end and state.best_global_step else state.global_step
     evaluations = [entry for entry in state.log_history if "eval_loss" in entry and entry["step"] == step]
     return evaluations[-1] if evaluations else {}
 
 
-def _rows(trainer: Any) -> dict[str, int]:
+def _rows(train: Any, validation: Any) -> dict[str, int]:
     """Split -> number of rows, if it can be counted; without a training set that repeats rows."""
-    train, validation = trainer.train_dataset, trainer.eval_dataset
     splits: dict[str, Any] = {"train": train if getattr(train, "gold_share", 1) == 1 else None}
     splits |= validation if isinstance(validation, dict) else {"validation": validation}
-    splits["test"] = getattr(trainer, "test_dataset", None)
     return {split: len(rows) for split, rows in splits.items() if hasattr(rows, "__len__")}
 
 
@@ -141,11 +139,11 @@ def _columns(config: Any) -> list[str]:
     return [*["predicate"] * marked, *(name for name in getattr(config, "feature_sizes", {}) if name != "case")]
 
 
-def _task_loss(trainer: Any) -> str:
-    """The name of the task loss, or of its class if it is not registered. A user's space may have no object."""
-    kind: Any = type(getattr(trainer.space, "loss", None))
-    if kind is type(None):
-        return trainer.args.task_loss
+def _task_loss(args: Any, loss: Any) -> str:
+    """The name of the task loss, or of its class if it is not registered. A user's space may have no object for it."""
+    if loss is None:
+        return args.task_loss
+    kind = type(loss)
     return next((name for name, losses in task_losses().items() if kind in losses), kind.__name__)
 
 

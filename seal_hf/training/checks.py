@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator
 from torch import nn
@@ -34,6 +34,9 @@ from .epochs import WindowRepeatSampler
 from .evaluation import check_decoder
 from .launchers import SHARDED, check_launched_net, check_launcher
 from .rows import each_dataset
+
+if TYPE_CHECKING:
+    from transformers import Trainer
 
 logger = logging.get_logger(__name__)
 HIDDEN_STATES = "output_hidden_states"
@@ -295,13 +298,14 @@ def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datase
             )
 
 
-def check_freezing(trainer: Any, **datasets: Any) -> None:
+def check_freezing(trainer: Trainer, **datasets: Any) -> None:
     """Raises ValueError if the task-net's encoder cannot be frozen with its outputs kept: `model_init`, adapters, data
     sets that give rows one by one, or options that run the encoder in another way."""
-    args = trainer.args
+    args: Any = trainer.args
+    model: Any = trainer.model
     others = {
         "`model_init` makes new nets": trainer.model_init is not None,
-        "the task-net trains an adapter in the encoder": library_of(trainer.model) is not None,
+        "the task-net trains an adapter in the encoder": library_of(model) is not None,
         "`torch_compile` is set, which compiles the encoder": args.torch_compile,
         "`neftune_noise_alpha` is set, which changes what the encoder reads": args.neftune_noise_alpha is not None,
         f"`hypergradient` is {args.hypergradient!r}, which runs the encoder": args.hypergradient != "none",

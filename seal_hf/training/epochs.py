@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import IterableDataset
@@ -17,6 +17,9 @@ from transformers.trainer_utils import IntervalStrategy, has_length
 from transformers.utils import logging
 
 from ..data.tensors.collators import TensorRows
+
+if TYPE_CHECKING:
+    from transformers import Trainer
 
 logger = logging.get_logger(__name__)
 
@@ -41,9 +44,9 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
         self.num_labelled, self.epoch = num_labelled, 0
 
     @classmethod
-    def of_trainer(cls, trainer: Any, dataset: Any) -> WindowRepeatSampler:
+    def of_trainer(cls, trainer: Trainer, dataset: Any) -> WindowRepeatSampler:
         """Make the sampler for the rows, batch size, processes and seed of a trainer."""
-        args = trainer.args
+        args: Any = trainer.args
         window = trainer._train_batch_size * args.gradient_accumulation_steps * args.world_size
         if args.batch_repeats == 1:
             window = 1  # no window has to be filled

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from accelerate import Accelerator
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import PreTrainedModel, TrainingArguments
 from transformers.trainer_utils import PredictionOutput, has_length
@@ -27,6 +27,9 @@ from ..saving.export import ADAPTER_IS_NOT_FOLDED, check_foldable, saves_merged
 from ..saving.model import kind_of
 from ..utils.modules import in_evaluation
 from .launchers import SHARDED
+
+if TYPE_CHECKING:
+    from transformers import Trainer
 
 logger = logging.get_logger(__name__)
 
@@ -54,7 +57,7 @@ def changed(owner: Any, **values: Any) -> Iterator[None]:
 
 
 def scorer(
-    trainer: Any, dataloader: DataLoader, whole: bool, order: Sequence[int] | None
+    trainer: Trainer, dataloader: DataLoader, whole: bool, order: Sequence[int] | None
 ) -> tuple[bool, Callable | None]:
     """How a trainer scores an evaluation: whether by batch, and its `compute_metrics`. That gets all rows in their own
     order. If it has a by-batch form, it gets a batch at a time with `batch_eval_metrics`, or if an evaluation has too
@@ -75,13 +78,6 @@ def scorer(
     return by_batch, compute_metrics
 
 
-def give_by_batch(trainer: Any, dataset: Any, take: Callable) -> None:
-    """Predict a data set, and pass each batch of logits and labels to `take`, as the Trainer's `batch_eval_metrics`
-    does; no batch is kept. Without labels, `take` is not called."""
-    with trainer.predicting(), changed(trainer, compute_metrics=take), changed(trainer.args, batch_eval_metrics=True):
-        trainer.evaluation_loop(trainer.get_test_dataloader(dataset), "Evaluation")
-
-
 def counted_rows(accelerator: Accelerator, size: int) -> int:
     """The number of rows of an evaluation's batch that count, from the first on. With several processes, accelerate
     fills the last batches up with rows that it has given before.
@@ -95,22 +91,23 @@ def counted_rows(accelerator: Accelerator, size: int) -> int:
     return min(max(state.remainder - accelerator.process_index * size, 0), size) or size
 
 
-def are_too_many(trainer: Any, num_rows: int) -> bool:
+def are_too_many(model: Any, num_rows: int) -> bool:
     """True if the logits of `num_rows` rows are too many to keep."""
-    return num_rows * trainer.model.config.num_labels > LARGEST_WHOLE
+    return num_rows * model.config.num_labels > LARGEST_WHOLE
 
 
-def _gives_up_logits(trainer: Any, dataloader: DataLoader, make: Any) -> bool:
+def _gives_up_logits(trainer: Trainer, dataloader: DataLoader, make: Any) -> bool:
     """True if the logits of an evaluation are not kept; a warning then lists the figures that it lacks."""
-    rows, num_labels = trainer.num_examples(dataloader), trainer.model.config.num_labels
-    kept = make().figures
-    left_out = [name for name in trainer.compute_metrics.figures if name not in kept]
+    model: Any = trainer.model
+    metrics: Any = trainer.compute_metrics
+    rows, kept = trainer.num_examples(dataloader), make().figures
+    left_out = [name for name in metrics.figures if name not in kept]
     wanted = (trainer.args.metric_for_best_model or "").removeprefix("eval_")
-    if not are_too_many(trainer, rows) or wanted in left_out:
+    if not are_too_many(model, rows) or wanted in left_out:
         return False
     logger.warning_once(
-        f"The logits of {rows:,} rows and {num_labels:,} labels are not kept: figures are computed by batch, without "
-        f"{', '.join(left_out)}."
+        f"The logits of {rows:,} rows and {model.config.num_labels:,} labels are not kept: figures are computed by "
+        f"batch, without {', '.join(left_out)}."
     )
     return True
 
@@ -120,7 +117,7 @@ def _gives_up_logits(trainer: Any, dataloader: DataLoader, make: Any) -> bool:
 
 def has_energies(trainer: Any) -> bool:
     """True if the main process alone can compute energies: there is a loss-net, and the task-net is not sharded."""
-    there = getattr(trainer, "loss_net", None) is not None or _is_alone(trainer)
+    there = getattr(trainer, "loss_net", None) is not None or _is_alone(trainer.accelerator.unwrap_model(trainer.model))
     return there and trainer.accelerator.distributed_type not in SHARDED
 
 
@@ -141,13 +138,13 @@ def energies(trainer: Any, batch: dict[str, Tensor], y: Tensor, mask: Tensor | N
     given = y.to(trainer.args.device), None if mask is None else mask.to(trainer.args.device)
     kind: Any = kind_of(model, trainer.space)
     with in_evaluation(model), in_evaluation(loss_net or model), trainer.accelerator.autocast():
-        found = model(*given, inputs) if _is_alone(trainer) else kind(model, loss_net).energy(*given, **inputs)
+        found = model(*given, inputs) if _is_alone(model) else kind(model, loss_net).energy(*given, **inputs)
     return found.double().tolist()
 
 
-def _is_alone(trainer: Any) -> bool:
-    """True for the trainer of an energy network."""
-    return isinstance(trainer.accelerator.unwrap_model(trainer.model), LossNet)
+def _is_alone(model: nn.Module) -> bool:
+    """True for the model of a trainer that trains an energy network."""
+    return isinstance(model, LossNet)
 
 
 # Evaluations that gather decoded structures in place of logits.

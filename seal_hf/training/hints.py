@@ -119,11 +119,11 @@ def verdict_of(trainer: Any, score: Score | None = None, hints: Iterable[str | N
     said = [] if score is None else [score.in_words()]
     remedies = [hint for hint in (*hints, hint_after(trainer.args, state)) if hint is not None]
     taught = lessons is not None and lessons.since is not None
-    if _is_linear(trainer):
+    if getattr(trainer, "linear_head", None) is not None:
         said.append("The classifier is a logistic regression on frozen features. Nothing else was trained.")
         remedies.append("the same command without --linear true trains a net.")
     if loss is not None and state.global_step > 0:
-        alone = _task_loss(trainer)
+        alone = IN_WORDS.get(trainer.args.task_loss, f"the task loss {trainer.args.task_loss}")
         if lessons is None:
             said.append(f"The model was trained by {alone} alone.")
         else:
@@ -133,13 +133,3 @@ def verdict_of(trainer: Any, score: Score | None = None, hints: Iterable[str | N
     if not remedies and score is not None and not Path(trainer.args.output_dir, TUNED).is_file():
         remedies.append("--tune 12 searches better settings.")
     return Verdict(taught, (*said, *(f"{NEXT}{remedy}" for remedy in remedies[:MOST])))
-
-
-def _is_linear(trainer: Any) -> bool:
-    """True if a logistic regression took the place of a training."""
-    return getattr(trainer, "linear_head", None) is not None
-
-
-def _task_loss(trainer: Any) -> str:
-    name = trainer.args.task_loss
-    return IN_WORDS.get(name, f"the task loss {name}")

@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
@@ -20,6 +20,9 @@ from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback, TrainingArguments
 
 from ..utils.files import json_object
+
+if TYPE_CHECKING:
+    from transformers import Trainer
 
 CONTRASTED = ("energy", "task_net")  # they tell gold from samples
 REMEDIES = {
@@ -207,12 +210,12 @@ class CarriedFigures:
         """The seconds that the run has taken, without those that were lost when it was killed."""
         return time.time() - self.begun + (self.earlier["seconds"] if self.earlier is not None else 0.0)
 
-    def closing(self, trainer: Any, logs: dict[str, float]) -> dict[str, float]:
+    def closing(self, trainer: Trainer, logs: dict[str, float]) -> dict[str, float]:
         """The figures of the Trainer's closing log that cover all of a resumed run."""
         if self.earlier is None:
             return {}
         steps, args, loader = trainer.state.global_step, trainer.args, trainer.callback_handler.train_dataloader
-        rows = steps * trainer.get_total_train_batch_size(args)
+        rows: float = steps * trainer.get_total_train_batch_size(args)
         if args.max_steps <= 0:
             rows = trainer.num_examples(loader) * args.num_train_epochs * steps / trainer.state.max_steps
         seconds = logs["train_runtime"] + self.earlier["seconds"]

@@ -267,6 +267,15 @@ class TwoNetTrainer(StructuredTrainer):
         self.store_verdict()
         return result
 
+    def take_linear_head(self, head: Any) -> None:
+        """Take note that a logistic regression, `head`, stands in the task-net in place of a training."""
+        self.linear_head = head
+
+    def conclude(self, verdict: Verdict, **facts: Any) -> None:
+        """Store the verdict on the whole run, and `facts` for its card, see [`run_card`]. Then save the nets."""
+        self.store_verdict(verdict)
+        self.card_facts = {"verdict": verdict, **facts}
+
     def store_verdict(self, verdict: Verdict | None = None) -> None:
         """Write a verdict, by default that on the training alone, into the task-net's config."""
         if self.state.global_step > 0 or self.linear_head is not None:  # else the run of these weights has stored one

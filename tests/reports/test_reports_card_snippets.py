@@ -2,7 +2,6 @@
 numbers; the tags of `predict` on tensors."""
 
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -239,7 +238,7 @@ def trainer_of(folder, train=12, **arguments):
     rows = tiny_features(train).map(lambda row: {"labels": [*row["labels"][:3], 0.0]})  # none has the last label
     arguments = {"energy_loss": "ce", **arguments}
     made = SealTrainer(model, tiny_arguments(folder, **arguments), train_dataset=TensorRows(rows), eval_dataset=None)
-    made.eval_dataset, made.test_dataset = TensorRows(tiny_features(7, 1)), SimpleNamespace()
+    made.eval_dataset = TensorRows(tiny_features(7, 1))
     return made
 
 
@@ -250,7 +249,7 @@ def test_the_card_of_a_trainer_has_what_it_knows(tmp_path):
     trainer.fit_decisions(decoder=None)
     card = run_card(trainer).replace("\\_", "_")
     for row in (
-        "rows | 12 train, 7 validation",  # the test split cannot be counted
+        "rows | 12 train, 7 validation",
         "warmup_steps | 2",
         "lr_scheduler_type | cosine",
         "optim | adamw_torch_fused",

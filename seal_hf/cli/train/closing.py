@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, Trainer, TrainerCallback
@@ -38,6 +38,9 @@ from ...training.hints import verdict_of
 from ...utils.files import whole_file
 from ...utils.messages import few, printable
 from ...utils.recorded import command_line, recorded
+
+if TYPE_CHECKING:
+    from ...training.base import StructuredTrainer
 
 ENDLESS = 10**6  # epochs; a stream without a length has no number of them
 # what is told by `what_begins_anew` instead: of transformers 4.57 and 5, and of ours
@@ -61,7 +64,7 @@ def _is_no_report(record: logging.LogRecord) -> bool:
     return not any(words in record.getMessage() for words in REPORTS)
 
 
-def what_begins_anew(trainer: Any, name: str | None) -> str | None:
+def what_begins_anew(trainer: StructuredTrainer, name: str | None) -> str | None:
     """A sentence on the weights that a pretrained model lacks, which the run learns; None if it lacks none.
 
     Args:
@@ -77,7 +80,7 @@ def what_begins_anew(trainer: Any, name: str | None) -> str | None:
     return f"{name}: its weights were loaded, except that {' and '.join(parts)} begin anew and are learned in this run."
 
 
-def log_in_lines(trainer: Any, dicts: bool = False) -> None:
+def log_in_lines(trainer: StructuredTrainer, dicts: bool = False) -> None:
     """Let a trainer print a line for each evaluation while it trains; without evaluations, for each logged step.
 
     Args:
@@ -104,7 +107,7 @@ class RunLines(TrainerCallback):
         trainer: whose run it is.
     """
 
-    def __init__(self, trainer: Any):
+    def __init__(self, trainer: StructuredTrainer):
         self.trainer = trainer
         self.begun: tuple[float, int] | None = None  # time and step at which the training began or was resumed
         self.seen = 0  # entries of the log that earlier lines have told
@@ -153,8 +156,8 @@ class RunLines(TrainerCallback):
 
     def _share(self, state: Any) -> list[str]:
         """λ1 of the steps before this line."""
-        trains_loss_net = getattr(self.trainer, "learner", None) is not None
-        return [self.trainer.energy_weight.in_words(state)] if trains_loss_net else []
+        weight, trains_loss_net = self.trainer.energy_weight, getattr(self.trainer, "learner", None) is not None
+        return [weight.in_words(state)] if weight is not None and trains_loss_net else []
 
     def _left(self, state: Any) -> list[str]:
         """The time that the rest of the run takes if it goes on as since its start."""
@@ -218,7 +221,7 @@ def write_results(trainer: Trainer, metrics: Mapping[str, float], splits: Iterab
         trainer.save_metrics(split, {key: metrics[key] for key in of if of[key] == split} | shared)
 
 
-def close_run(trainer: Any, ending: Ending, shown: dict[str, Any]) -> dict[str, float]:
+def close_run(trainer: StructuredTrainer, ending: Ending, shown: dict[str, Any]) -> dict[str, float]:
     """Close an evaluated run, as every program does: save the nets, write results and the card, print the report, the
     verdict and the command to predict, push if the arguments ask for it. The card that a save pushes has the figures
     too.
@@ -234,8 +237,8 @@ def close_run(trainer: Any, ending: Ending, shown: dict[str, Any]) -> dict[str, 
     figures = {"names": dict(ending.names), "chosen": ending.chosen, "grid": ending.grid}
     shown |= {"figures": figures, VERDICT: verdict.as_json()}
     if ending.card is not None:
-        trainer.store_verdict(verdict)
-        trainer.card_facts = {"metrics": ending.metrics, "verdict": verdict, "rows": ending.rows, **ending.card}
+        seal: Any = trainer  # a [`SealTrainer`]: an energy network gets no card
+        seal.conclude(verdict, metrics=ending.metrics, rows=ending.rows, **ending.card)
     trainer.save_model()
     write_results(trainer, ending.metrics, ending.rows)
     if ending.card is not None:
@@ -254,7 +257,7 @@ def close_run(trainer: Any, ending: Ending, shown: dict[str, Any]) -> dict[str, 
     return ending.metrics
 
 
-def how_to_load(trainer: Any) -> str | None:
+def how_to_load(trainer: StructuredTrainer) -> str | None:
     """How other code loads a classifier of texts that is no class of transformers; None for other nets."""
     model = trainer.accelerator.unwrap_model(trainer.model)
     if not isinstance(model.config, PooledConfig):
@@ -270,7 +273,7 @@ def how_to_load(trainer: Any) -> str | None:
 
 
 @contextmanager
-def reported(trainer: Any, facts: Mapping[str, Any], page: bool = True) -> Iterator[dict[str, Any]]:
+def reported(trainer: StructuredTrainer, facts: Mapping[str, Any], page: bool = True) -> Iterator[dict[str, Any]]:
     """Write the report of a run that a program trains and closes in the block.
 
     The program fills the yielded dictionary, kind of section -> facts. When the run ends or is interrupted, the main
@@ -305,7 +308,9 @@ class _RemoveEarlier(TrainerCallback):
             Path(args.output_dir, name).unlink(missing_ok=True)
 
 
-def _write(trainer: Any, facts: Mapping[str, Any], shown: Mapping[str, Any], page: bool, ended: str) -> None:
+def _write(
+    trainer: StructuredTrainer, facts: Mapping[str, Any], shown: Mapping[str, Any], page: bool, ended: str
+) -> None:
     if not trainer.is_world_process_zero():
         return
     model, state, folder = trainer.accelerator.unwrap_model(trainer.model), trainer.state, Path(trainer.args.output_dir)

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from transformers import set_seed
 from transformers.utils.logging import disable_progress_bar
@@ -37,6 +37,9 @@ from ..tune import Tuning
 from .closing import close_run, command_of, log_in_lines, reported, what_begins_anew, without_reports
 from .flags import GROUPS, Arguments, Help, check_flags, of_other_tasks, recipes_that_hold
 
+if TYPE_CHECKING:
+    from ...training.base import StructuredTrainer
+
 NO_SETTINGS = (
     "dataset",
     "data_dir",
@@ -44,17 +47,20 @@ NO_SETTINGS = (
 )  # arguments of data and nets that do not change what a run learns
 
 
-class Prepared(NamedTuple):
+@dataclass
+class Prepared:
     """A trainer that is ready to train.
 
     Attributes:
         trainer: with the rows of training and validation.
         splits: name -> what it is evaluated on after training, in the form that the program's `evaluate` reads: `eval`,
             and `test` and others, if any.
+        baseline: a net that was fitted beside the trainer's, for comparison.
     """
 
-    trainer: Any
+    trainer: StructuredTrainer
     splits: Mapping[str, Any]
+    baseline: Any = None
 
 
 @dataclass(frozen=True)
@@ -227,7 +233,7 @@ class Program:
         output folder."""
         trainer, training = prepared.trainer, arguments.training
         log_in_lines(trainer, arguments.run.log_dicts)
-        trainer.run_settings, trainer.run_defaults = run_settings(data, arguments), self.defaults(arguments)
+        trainer.record_settings(run_settings(data, arguments), self.defaults(arguments))
         if training.overwrite_output_dir and training.should_save and (removed := remove_checkpoints(training)):
             arguments.say(f"{training.output_dir}: replaced an earlier run. Removed: {', '.join(removed)}.")
         if self.before(prepared, data, arguments):

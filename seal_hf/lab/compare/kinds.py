@@ -8,12 +8,15 @@ from argparse import Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...cli.search import DROPOUT_RANGE, RATE, TEXT_RATE, LogUniform, Range
 from ...cli.train.program import Program
 from ...core.task import Registry
 from .statistics import Rows
+
+if TYPE_CHECKING:
+    from ...training.base import StructuredTrainer
 
 BASELINE, SEAL, ENERGY, ABLATION = "baseline", "SEAL", "energy network", "ablation"  # groups, by their table names
 # what a method trains
@@ -219,7 +222,7 @@ class Kind(ABC):
         """The validation figures that may choose trials and epochs, the default first."""
 
     @abstractmethod
-    def score(self, trainer: Any, splits: Mapping[str, Any], data: Any) -> Scored:
+    def score(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: Any) -> Scored:
         """The figures of a trained net.
 
         Args:
@@ -230,7 +233,7 @@ class Kind(ABC):
     def constant(self, data: Any) -> Scored:
         """The figures of one prediction for every row, from what is frequent in training."""
 
-    def linear(self, trainer: Any, data: Any) -> Scored:
+    def linear(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: Any) -> Scored:
         """The figures of a method of `LINEAR`, which fits logistic regressions to the features of the untrained net."""
         raise AssertionError("a kind with such a method overrides this")
 

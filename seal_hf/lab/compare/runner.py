@@ -516,14 +516,15 @@ class Comparison:
         if self.methods[name].program in self.kind.without_net:
             return self._figures(seed, {}, self._without_net(name, seed))
         if self.methods[name].program == LINEAR:
-            trainer = self._prepared(name, self.settings(name, seed), str(self._net(name, seed))).trainer
-            return self._figures(seed, {}, self.kind.linear(trainer, self.data))
+            prepared = self._prepared(name, self.settings(name, seed), str(self._net(name, seed)))
+            return self._figures(seed, {}, self.kind.linear(prepared.trainer, prepared.splits, self.data))
         self._train_nets(name, seed)
         found = self._search(name, seed)
         settings = self.settings(name, seed, found)
         folder = self._net(name, seed)
         shutil.rmtree(folder, ignore_errors=True)  # an interrupted run's
-        trainer, splits = self._prepared(name, settings, str(folder))
+        prepared = self._prepared(name, settings, str(folder))
+        trainer, splits = prepared.trainer, prepared.splits
         clock = EpochClock()
         trainer.add_callback(clock)
         trainer.train()

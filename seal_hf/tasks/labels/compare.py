@@ -9,7 +9,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -41,6 +41,10 @@ from .decisions.fit import seen_sets
 from .decisions.fitting import constant_probabilities
 from .linear import fit_baseline
 from .report import predict_multilabel, score_decoders
+
+if TYPE_CHECKING:
+    from ...trainer import SealTrainer
+    from ...training.base import StructuredTrainer
 
 READABLE = "features or texts"  # what an energy network on its own reads
 BESIDE = {**NET, "energy_weight": WEIGHT, "loss_net_learning_rate": LOSS_NET_RATE}
@@ -264,7 +268,7 @@ class LabelSetKind(Kind):
     def metrics(self, data: MultiLabelData) -> Sequence[str]:
         return METRICS
 
-    def score(self, trainer: Any, splits: Mapping[str, Any], data: MultiLabelData) -> Scored:
+    def score(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: MultiLabelData) -> Scored:
         predicted = predict_multilabel(trainer, *(trainer.kept_rows(splits[name]) for name in ("eval", "test")))
         return self._scored(data, predicted["eval"], predicted["test"])
 
@@ -274,8 +278,8 @@ class LabelSetKind(Kind):
         rates = {split: constant_probabilities(data.label_rates, len(rows)) for split, rows in splits.items()}
         return self.scored(data, rates)
 
-    def linear(self, trainer: Any, data: MultiLabelData) -> Scored:
-        return self.scored(data, fit_baseline(trainer).probabilities)
+    def linear(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: MultiLabelData) -> Scored:
+        return self.scored(data, fit_baseline(cast("SealTrainer", trainer), splits).probabilities)
 
     def scored(self, data: MultiLabelData, decided: Mapping[str, Any]) -> Scored:
         assert data.test is not None, "as `is_labelled` says"

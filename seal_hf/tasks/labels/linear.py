@@ -9,7 +9,7 @@ the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +26,10 @@ from ...utils.modules import in_evaluation, without_wrapper
 from .decisions.fit import fit_labels
 from .decisions.fitting import ValidationRows
 from .decisions.targets import F1_EXAMPLE, F1_MACRO, LOWER_IS_BETTER, names_in, options_of, reported, target_scores
+
+if TYPE_CHECKING:
+    from ...trainer import SealTrainer
+    from ...training.base import StructuredTrainer
 
 LEVELS = (0.3, 1.0, 3.0, 10.0, 30.0)  # C times the number of features: the searched values
 FOLDS = 3
@@ -262,27 +266,24 @@ class LinearBaseline(NamedTuple):
     probabilities: Mapping[str, np.ndarray]
 
 
-def fit_baseline(trainer: Any) -> LinearBaseline:
-    """Fit a logistic regression on the trainer's training rows, and predict its other rows. It reads features as they
-    are, of texts the mean of the encoder's last hidden states over tokens, of images what the head reads. The task-net
-    must not be trained yet.
+def fit_baseline(trainer: SealTrainer, splits: Mapping[str, TensorRows]) -> LinearBaseline:
+    """Fit a logistic regression on the trainer's training rows, and predict the rows of `splits`. It reads features as
+    they are, of texts the mean of the encoder's last hidden states over tokens, of images what the head reads. The
+    task-net must not be trained yet.
 
     Raises:
         ValueError: the task-net gives no hidden states.
     """
     net, train = _net_of(trainer), trainer.train_dataset
     regressions = _fitted(trainer, _frozen_features(trainer, net, train))
-    splits = {"eval": trainer.eval_dataset, "test": getattr(trainer, "test_dataset", None)}
     probabilities = {
-        split: regressions.probabilities(_frozen_features(trainer, net, rows))
-        for split, rows in splits.items()
-        if rows is not None
+        split: regressions.probabilities(_frozen_features(trainer, net, rows)) for split, rows in splits.items()
     }
     return LinearBaseline(FEATURES if _reads_features(net) else ENCODER, regressions, probabilities)
 
 
 @torch.no_grad()
-def fit_head(trainer: Any) -> LogisticRegressions:
+def fit_head(trainer: SealTrainer) -> LogisticRegressions:
     """Fit a logistic regression on what the task-net's last layer reads, and write it into this layer. Every process
     does the same.
 
@@ -303,7 +304,7 @@ def fit_head(trainer: Any) -> LogisticRegressions:
     return found
 
 
-def _fitted(trainer: Any, features: Tensor) -> LogisticRegressions:
+def _fitted(trainer: SealTrainer, features: Tensor) -> LogisticRegressions:
     """Fitted to the labels of the trainer's training rows, on a GPU if the run has one."""
     rows, device = trainer.train_dataset, trainer.args.device if trainer.args.device.type == "cuda" else "cpu"
     net = _net_of(trainer)
@@ -314,7 +315,7 @@ def _fitted(trainer: Any, features: Tensor) -> LogisticRegressions:
     return cross_validated(features.to(device), _labels(trainer, rows), rows.dense.get("sample_weight"), **asked)
 
 
-def _labels(trainer: Any, rows: TensorRows) -> Tensor:
+def _labels(trainer: SealTrainer, rows: TensorRows) -> Tensor:
     """The labels of rows, (N, L), without reading their other columns."""
     if "labels" in rows.dense:
         return rows.dense["labels"]
@@ -324,12 +325,14 @@ def _labels(trainer: Any, rows: TensorRows) -> Tensor:
     return found
 
 
-def _net_of(trainer: Any) -> Any:
+def _net_of(trainer: SealTrainer) -> Any:
     """The task-net, which PEFT or a launcher may have wrapped."""
     return without_wrapper(trainer.accelerator.unwrap_model(trainer.model))
 
 
-def figures_of(trainer: Any, baseline: LinearBaseline, gold: Mapping[str, np.ndarray | None]) -> dict[str, float]:
+def figures_of(
+    trainer: StructuredTrainer, baseline: LinearBaseline, gold: Mapping[str, np.ndarray | None]
+) -> dict[str, float]:
     """The figures of the baseline's decisions, `{split}_{figure}_linear_{on}`: the one by which decoders are chosen,
     and macro F1. The decisions are fitted on validation rows, as those of the task-net are.
 
@@ -354,22 +357,21 @@ def figure_key(figure: str, on: str) -> str:
     return f"{figure}_linear_{on}"
 
 
-def why_no_baseline(trainer: Any) -> str | None:
-    """Why a run fits no baseline beside the net, as the end of a sentence; None if it fits one."""
+def why_no_baseline(trainer: SealTrainer, splits: Mapping[str, Any]) -> str | None:
+    """Why a run fits no baseline beside the net, as the end of a sentence; None if it fits one, as [`fit_baseline`]."""
     rows = trainer.train_dataset
-    if not isinstance(rows, TensorRows) or not isinstance(trainer.eval_dataset, TensorRows):
+    if not isinstance(rows, TensorRows) or not isinstance(splits["eval"], TensorRows):
         return "its rows are no tensors"
     if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
         return "the task-net is sharded"
-    test = getattr(trainer, "test_dataset", None)
-    if are_too_many(trainer, max(len(each) for each in (rows, trainer.eval_dataset, test) if each is not None)):
+    if are_too_many(trainer.model, max(map(len, (rows, *splits.values())))):
         return "the probabilities of all rows are too many to keep"
     if baseline_work(trainer) > SHARE * training_work(trainer):
         return f"it would take more than {SHARE:.0%} of the training"
     return None
 
 
-def baseline_work(trainer: Any) -> float:
+def baseline_work(trainer: SealTrainer) -> float:
     """Roughly the multiplications of a baseline: its features of training and validation rows, and the fit. Features of
     test rows belong to the evaluation."""
     net, rows = _net_of(trainer), trainer.train_dataset
@@ -378,7 +380,7 @@ def baseline_work(trainer: Any) -> float:
     return read * _forward_work(trainer, net) + fit_work(len(rows), width, net.config.num_labels)
 
 
-def training_work(trainer: Any) -> float:
+def training_work(trainer: SealTrainer) -> float:
     """Roughly the multiplications of the training as it is planned, with its evaluations."""
     args, rows = trainer.args, trainer.train_dataset
     batch = trainer.get_total_train_batch_size(args)
@@ -388,7 +390,7 @@ def training_work(trainer: Any) -> float:
     return steps * STEP_WORK + (steps * batch * (1 + BACKWARD) + evaluated) * forward
 
 
-def _forward_work(trainer: Any, net: Any) -> float:
+def _forward_work(trainer: SealTrainer, net: Any) -> float:
     """The multiplications of a forward pass of a row; 0 for an encoder whose outputs are kept."""
     if trainer.frozen_encoder is not None:
         return 0.0
@@ -405,7 +407,7 @@ def _reads_features(net: Any) -> bool:
 
 
 @torch.no_grad()
-def _frozen_features(trainer: Any, net: Any, rows: TensorRows) -> Tensor:
+def _frozen_features(trainer: SealTrainer, net: Any, rows: TensorRows) -> Tensor:
     """What a baseline reads of each row: (N, D)."""
     if OUTPUTS in rows.dense:
         return rows.dense[OUTPUTS][:, trainer.frozen_encoder.poolings.index(MEAN)]
@@ -418,7 +420,7 @@ def _frozen_features(trainer: Any, net: Any, rows: TensorRows) -> Tensor:
     return _by_batch(trainer, net, rows, read)
 
 
-def _by_batch(trainer: Any, net: Any, rows: TensorRows, read: Any) -> Tensor:
+def _by_batch(trainer: SealTrainer, net: Any, rows: TensorRows, read: Any) -> Tensor:
     """What `read` makes of the inputs of each row, in the rows' own order: (N, D), on the CPU."""
     rows, found = rows.unaugmented(), None
     order, size = longest_first(rows) or list(range(len(rows))), trainer.args.eval_batch_size

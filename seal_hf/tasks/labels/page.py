@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -44,6 +44,9 @@ from .metrics import (
     threshold_curve,
     with_known_labels,
 )
+
+if TYPE_CHECKING:
+    from ...training.base import StructuredTrainer
 
 OF_DECODERS = ("f1_example", "f1_micro", "f1_macro", "jaccard", "exact_match", "hamming_loss")  # for every decoder
 
@@ -208,11 +211,11 @@ def confidence(judged: Judged, rows: np.ndarray) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def error_facts(trainer: Any, data: Any, judged: Judged) -> dict[str, Any]:
+def error_facts(trainer: StructuredTrainer, splits: Mapping[str, Any], data: Any, judged: Judged) -> dict[str, Any]:
     """The wrong rows about which the net was most confident, as JSON. Called in the main process alone.
 
     Args:
-        trainer: its `eval_dataset` and `test_dataset` are the rows of `data`.
+        splits: name -> the rows of `data` as the task-net reads them.
         data: from [`load_multilabel`].
     """
     import torch
@@ -223,8 +226,7 @@ def error_facts(trainer: Any, data: Any, judged: Judged) -> dict[str, Any]:
     sets = np.stack(_sets(judged, rows), axis=1)  # (n, 2, L)
     found = error_rows(judged, data.label_names, rows, scores, row_facts(data, judged.split, rows))
     if rows and has_energies(trainer):
-        batch = (trainer.test_dataset if judged.split == "test" else trainer.eval_dataset).batch(rows)
-        pairs = energies(trainer, batch, torch.from_numpy(sets).float())
+        pairs = energies(trainer, splits[judged.split].batch(rows), torch.from_numpy(sets).float())
         for error, (of_gold, of_decided) in zip(found, pairs or [], strict=pairs is not None):
             error |= {"energy_gold": of_gold, "energy_decided": of_decided}
     return {"wrong": len(judged.wrong), "rows": found}
@@ -322,12 +324,17 @@ FEW_ENTRIES = 20  # a bin with fewer is not drawn
 
 
 def label_facts(
-    trainer: Any, data: Any, decisions: LabelDecisions, curve: np.ndarray, judged: Judged | None
+    trainer: StructuredTrainer,
+    splits: Mapping[str, Any],
+    data: Any,
+    decisions: LabelDecisions,
+    curve: np.ndarray,
+    judged: Judged | None,
 ) -> dict[str, Any]:
     """The facts of these sections, as JSON. Called in the main process alone.
 
     Args:
-        trainer: its `eval_dataset` and `test_dataset` are the rows of `data`.
+        splits: name -> the rows of `data` as the task-net reads them.
         data: from [`load_multilabel`].
         decisions: fitted on validation.
         curve: (G,) example F1 of validation at each threshold of `DEFAULT_GRID`.
@@ -335,7 +342,7 @@ def label_facts(
     """
     found = decision_facts(decisions, curve, judged, data.label_names)
     if judged is not None:
-        found["errors"] = error_facts(trainer, data, judged)
+        found["errors"] = error_facts(trainer, splits, data, judged)
     return found
 
 

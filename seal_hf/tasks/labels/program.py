@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from datasets import Dataset
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -368,7 +368,7 @@ def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = lab
     weight = arguments.data.sample_weight
     if chosen := data.columns | ({} if weight is None else {"sample_weight": weight}):
         train_rows.inputs = {**(train_rows.inputs or {}), **chosen}
-    trainer: Any = SealTrainer(
+    trainer = SealTrainer(
         model,
         arguments.training,
         train_dataset=train_rows,
@@ -378,7 +378,6 @@ def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = lab
         callbacks=callbacks,
         **options,
     )
-    trainer.test_dataset = rows.get("test")
     return Prepared(trainer, rows)
 
 
@@ -386,20 +385,20 @@ def before(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> bo
     """Fit the logistic regression: beside the task-net for the closing table, or with `--linear true` in the
     task-net."""
     run: Any = arguments.run  # of this program
-    trainer, linear = prepared.trainer, run.linear
+    trainer, linear = cast(SealTrainer, prepared.trainer), run.linear
     if linear:
         found, count = fit_head(trainer), len(trainer.train_dataset)
-        trainer.linear_head = found
+        trainer.take_linear_head(found)
         arguments.say(f"{data.name}: fitted a logistic regression on {count} training rows, {found.in_words}.")
     elif linear is None and trainer.is_world_process_zero():
         fresh = data.kind == "images" and arguments.nets.model_name_or_path is None
-        why = "the net of images is not pretrained" if fresh else why_no_baseline(trainer)
+        why = "the net of images is not pretrained" if fresh else why_no_baseline(trainer, prepared.splits)
         try:
-            trainer.linear_baseline = fit_baseline(trainer) if why is None else None
+            prepared.baseline = fit_baseline(trainer, prepared.splits) if why is None else None
         except ValueError as error:  # from a net without hidden states
             why = str(error).removesuffix(".")
-        if why is None:
-            words = trainer.linear_baseline.regressions.in_words
+        if prepared.baseline is not None:
+            words = prepared.baseline.regressions.in_words
             arguments.say(f"{data.name}: fitted a logistic regression beside, for comparison, {words}.")
         else:
             arguments.say(NO_BASELINE.format(why))
@@ -408,7 +407,8 @@ def before(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> bo
 
 def evaluate(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> Ending:
     """Judge all splits with the trained nets, and say how the figures are reported."""
-    return label_ending(prepared.trainer, prepared.splits, data, card_facts(data, arguments))
+    facts = card_facts(data, arguments)
+    return label_ending(prepared.trainer, prepared.splits, data, facts, prepared.baseline)
 
 
 PROGRAM = Program(
@@ -513,7 +513,7 @@ def make_energy_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
     if data.kind == "text":
         say_what_is_longer(data, rows["train"], model.config, arguments.say, "--max_length")
     store_hierarchy(model.loss_net.config, data.hierarchy)  # it decides here
-    trainer: Any = EnergyTrainer(
+    trainer = EnergyTrainer(
         model.loss_net,
         arguments.training,
         train_dataset=rows.pop("train"),
@@ -524,7 +524,6 @@ def make_energy_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
         compute_metrics=multilabel_compute_metrics,
         callbacks=arguments.callbacks,
     )
-    trainer.test_dataset = rows.get("test")
     return Prepared(trainer, rows)
 
 

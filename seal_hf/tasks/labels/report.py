@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from transformers import Trainer, TrainingArguments
@@ -23,7 +23,7 @@ from ...nets.heads import reads_images
 from ...nets.text_pooling import PooledConfig, classifier_reads, reading_in_words
 from ...reports.card_kinds import ADAPTERS_LIBRARY, OURS, PEFT_LIBRARY, CardKind, cut_in_words
 from ...reports.common import LABEL_REPORT, SHOWN, Ending, chosen_line, figure_rows, results_table, score_of
-from ...training.evaluation import changed, give_by_batch, store
+from ...training.evaluation import changed, store
 from ...training.hints import learned_nothing
 from ...utils.files import whole_file
 from ...utils.messages import PRINTED_LABELS, few
@@ -39,10 +39,13 @@ from .decisions.label_decisions import (
 )
 from .decisions.seen_sets import SeenSets
 from .decisions.targets import F1_MACRO, F1_MICRO, JACCARD, LOWER_IS_BETTER, target_of
-from .linear import ENCODER, FEATURES, figure_key, figures_of
+from .linear import ENCODER, FEATURES, LinearBaseline, figure_key, figures_of
 from .metrics import MultiLabelByBatch, decided_and_gold, label_report, ranking_metrics, scored_rows, threshold_curve
 from .page import DecidedCounts, Judged, label_facts, row_facts
 from .task_losses import TASK_LOSSES
+
+if TYPE_CHECKING:
+    from ...training.base import StructuredTrainer
 
 
 class DecoderFigures:
@@ -85,7 +88,7 @@ class DecoderFigures:
 
 
 def evaluate_by_batch(
-    trainer: Any, splits: dict[str, Any], keys: dict[str, str]
+    trainer: StructuredTrainer, splits: dict[str, Any], keys: dict[str, str]
 ) -> tuple[dict[str, float], np.ndarray]:
     """The same as [`evaluate_multilabel`], batch by batch: fit the decisions on the split `eval`, store them, and score
     all splits with labels.
@@ -102,7 +105,7 @@ def evaluate_by_batch(
     metrics: dict[str, float] = {}
     scorers = {split: DecoderFigures(decisions, keys) for split in splits}
     for split, scorer in scorers.items():
-        give_by_batch(trainer, splits[split], scorer)
+        trainer.give_by_batch(splits[split], scorer)
         metrics |= {f"{split}_{name}": value for name, value in scorer.figures.items()}
     assert decisions.threshold is not None
     return metrics | {"threshold": decisions.threshold}, scorers["eval"].at_half.threshold_curve()
@@ -318,7 +321,7 @@ def evaluate_multilabel(
     return found.metrics, *found.predicted.get("test", (None, None))
 
 
-def _evaluated(trainer: Trainer, eval_dataset: Any, test_dataset: Any) -> Evaluated:
+def _evaluated(trainer: Any, eval_dataset: Any, test_dataset: Any) -> Evaluated:
     """As `evaluate_multilabel`."""
     splits = _splits(eval_dataset, test_dataset)
     if is_fitted_by_batch(trainer, max(map(len, splits.values())), getattr(trainer.args, "decoder", None)):
@@ -334,17 +337,24 @@ def _evaluated(trainer: Trainer, eval_dataset: Any, test_dataset: Any) -> Evalua
     return Evaluated(metrics, predicted, threshold_curve(probabilities, labels))
 
 
-def label_ending(trainer: Any, rows: Mapping[str, Any], data: Any, card: Mapping[str, Any] | None = None) -> Ending:
+def label_ending(
+    trainer: StructuredTrainer,
+    rows: Mapping[str, Any],
+    data: Any,
+    card: Mapping[str, Any] | None = None,
+    baseline: LinearBaseline | None = None,
+) -> Ending:
     """Evaluate a multi-label run under all decoders. Its report writes `_predictions.jsonl` and `label_report.json` of
     the test split.
 
     Args:
-        rows: split -> rows for the task-net.
+        rows: split, `eval` or `test` -> rows for the task-net.
         data: from [`load_multilabel`].
         card: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
+        baseline: a logistic regression that was fitted beside the task-net.
     """
-    found = _evaluated(trainer, trainer.eval_dataset, trainer.test_dataset)
-    if (baseline := getattr(trainer, "linear_baseline", None)) is not None:
+    found = _evaluated(trainer, rows["eval"], rows.get("test"))
+    if baseline is not None:
         known = {split: labels for split, (_, labels) in found.predicted.items()}
         found.metrics.update(figures_of(trainer, baseline, known))
     metrics, (probabilities, labels) = found.metrics, found.predicted.get("test", (None, None))
@@ -368,10 +378,10 @@ def label_ending(trainer: Any, rows: Mapping[str, Any], data: Any, card: Mapping
     def written(folder: Path) -> str:
         table = closing_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
         if probabilities is None:
-            return table if trainer.test_dataset is None else f"{table}\n\n{NOT_WRITTEN}"
+            return table if "test" not in rows else f"{table}\n\n{NOT_WRITTEN}"
         decided, path = decided_of("test"), folder / "_predictions.jsonl"
-        rows = row_facts(data, "test", range(len(data.test)))
-        write_predictions(path, probabilities, labels, data.label_names, decided, rows)
+        of_rows = row_facts(data, "test", range(len(data.test)))
+        write_predictions(path, probabilities, labels, data.label_names, decided, of_rows)
         if labels is None:
             return table
         by_label = label_report(decided, labels, data.label_names)
@@ -381,7 +391,7 @@ def label_ending(trainer: Any, rows: Mapping[str, Any], data: Any, card: Mapping
 
     def report(folder: Path) -> tuple[str, dict[str, Any]]:
         table = written(folder)
-        facts = label_facts(trainer, data, decisions, found.curve, judged)
+        facts = label_facts(trainer, rows, data, decisions, found.curve, judged)
         return table, {"labels": {**facts, "missed": of_missed}}
 
     read = {"text": "new.csv", "images": "new_images"}.get(getattr(data, "kind", ""), "new.arff")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from ...lab.compare.statistics import Rows
 from . import program as segmentation
 from .metrics import MaskCounts, boundary_counts, class_overlaps, further_components, mask_iou
 from .report import constant_class_mask, constant_mask, evaluate_class_masks, evaluate_masks, mask_figures
+
+if TYPE_CHECKING:
+    from ...training.base import StructuredTrainer
 
 # The methods of masks. λ1 is a share of the task loss's pull, since its useful values differ by a factor of a thousand
 # between losses here.
@@ -155,7 +158,7 @@ class Masks(Kind):
     def metrics(self, data: SegmentationData) -> Sequence[str]:
         return METRICS
 
-    def score(self, trainer: Any, splits: Mapping[str, Any], data: SegmentationData) -> Scored:
+    def score(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: SegmentationData) -> Scored:
         return self._scored(*evaluate_masks(trainer, splits), data)
 
     def constant(self, data: SegmentationData) -> Scored:
@@ -185,7 +188,7 @@ class Masks(Kind):
 class ClassMasks(Masks):
     """Masks of several classes. Each figure of classes is a mean of ratios of pixels over all images."""
 
-    def score(self, trainer: Any, splits: Mapping[str, Any], data: SegmentationData) -> Scored:
+    def score(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: SegmentationData) -> Scored:
         return self._scored(*evaluate_class_masks(trainer, splits, data.label_names), data)
 
     def constant(self, data: SegmentationData) -> Scored:

@@ -16,6 +16,8 @@ from .metrics import mask_ious, mask_probabilities
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from ...training.base import StructuredTrainer
+
 
 @dataclass
 class MaskDecisions(Decisions):
@@ -128,7 +130,7 @@ class ClassMaskDecisions(Decisions):
         return lambda probabilities: probabilities.argmax(-3)
 
 
-def fit_decisions(trainer: Any, dataset: Any, decoder: str | None) -> Decisions:
+def fit_decisions(trainer: StructuredTrainer, dataset: Any, decoder: str | None) -> Decisions:
     """The decisions of masks, fitted on validation rows; see `training/evaluation.py`. Those of several classes have no
     numbers to fit."""
     from ...training.evaluation import predicted

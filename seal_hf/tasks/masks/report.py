@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from transformers import Trainer, TrainingArguments
@@ -27,6 +27,9 @@ from .fcn import FCNConfig
 from .metrics import MaskCounts, class_masks, mask_metrics, mask_probabilities, tune_mask_threshold
 from .page import class_mask_facts, mask_facts, threshold_facts
 from .space import MaskSpace
+
+if TYPE_CHECKING:
+    from ...training.base import StructuredTrainer
 
 # Reports on a trained segmentation net of several classes: figures and tables.
 
@@ -193,7 +196,7 @@ def mask_table(metrics: Mapping[str, float], decisions: MaskDecisions, folded: b
 
 
 def mask_ending(
-    trainer: Any, splits: Mapping[str, Any], data: SegmentationData, card: Mapping[str, Any] | None = None
+    trainer: StructuredTrainer, splits: Mapping[str, Any], data: SegmentationData, card: Mapping[str, Any] | None = None
 ) -> Ending:
     """Evaluate a segmentation run. Its report writes `_predictions_SPLIT.npz` for each split: `masks` (N, H, W), uint8
     class ids; for two classes also `probabilities` (N, H, W) of foreground, in half precision; and `origins` (N,), the

@@ -8,7 +8,7 @@ classes present in the image. The space says what differs between masks of two a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,9 +16,6 @@ from torch import Tensor
 from ...core.masks import counted
 from ...core.task_losses import loss_named
 from ...utils.options import Options, option
-
-if TYPE_CHECKING:
-    from .space import PixelSpace
 
 PIXEL_LOSSES = ("sum", "mean")
 
@@ -50,10 +47,11 @@ class PixelLoss(Options):
         kind = loss_named(args, MASK_TASK_LOSSES, "masks")
         return kind(**kind.values_from(args))
 
-    def __call__(self, space: PixelSpace, logits: Tensor, labels: Tensor, gold_share: Tensor | float = 1.0) -> Tensor:
+    def __call__(self, space: Any, logits: Tensor, labels: Tensor, gold_share: Tensor | float = 1.0) -> Tensor:
         """The loss of a batch, a scalar.
 
         Args:
+            space: the [`PixelSpace`] of the masks.
             logits: of the task-net, of any size.
             labels: (B, H, W), class ids, and 255 where a pixel does not count.
             gold_share: the share of the rows that have gold, by which a mean over pixels is multiplied. All else is a
@@ -64,10 +62,11 @@ class PixelLoss(Options):
         scale = 1 / len(labels) if self.pixel_loss == "sum" else gold_share / total
         return scale * space.cross_entropy(logits, labels, weight) + self.term(space, logits, gold, mask)
 
-    def term(self, space: PixelSpace, logits: Tensor, gold: Tensor, mask: Tensor) -> Tensor | float:
+    def term(self, space: Any, logits: Tensor, gold: Tensor, mask: Tensor) -> Tensor | float:
         """The weighted cost of whole masks, a mean over images: scalar. Here it is 0.
 
         Args:
+            space: the [`PixelSpace`] of the masks.
             logits, gold, mask: as `fit` and `gold` of the space return them.
         """
         return 0.0
@@ -92,7 +91,7 @@ class SoftIoU(PixelLoss):
 
     soft_iou_weight: float = option(1.0, least=0)  # w
 
-    def term(self, space: PixelSpace, logits: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
+    def term(self, space: Any, logits: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
         iou = space.agreement(space.relax(logits).unsqueeze(1), gold, "iou", mask)
         return self.soft_iou_weight * (1 - iou).mean()
 
@@ -103,7 +102,7 @@ class Dice(PixelLoss):
 
     dice_weight: float = option(1.0, least=0)  # w
 
-    def term(self, space: PixelSpace, logits: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
+    def term(self, space: Any, logits: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
         f1 = space.agreement(space.relax(logits).unsqueeze(1), gold, "f1", mask)
         return self.dice_weight * (1 - f1).mean()
 
@@ -114,7 +113,7 @@ class Lovasz(PixelLoss):
 
     lovasz_weight: float = option(1.0, least=0)  # w
 
-    def term(self, space: PixelSpace, logits: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
+    def term(self, space: Any, logits: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
         y_hat, y = (counted(values, mask).flatten(-2) for values in (space.relax(logits), gold))
         cost = 1 - space.over_classes(1 - lovasz(y_hat, y).unsqueeze(1), gold)
         return self.lovasz_weight * cost.mean()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -29,13 +29,16 @@ from .reward import Reward, Rules
 from .rules import in_words
 from .semi_supervised import inputs_of
 
+if TYPE_CHECKING:
+    from ...training.base import StructuredTrainer
+
 MOST_ROWS = 2000  # of a split
 MOST_GAPS = 40  # rules in the plot
 AT_ONCE = 256  # rows
 EXACT = 1 - 1e-6  # a value above it is 1, but for rounding
 
 
-def reward_facts(trainer: Any, data: Any, validation: Any) -> dict[str, Any]:
+def reward_facts(trainer: StructuredTrainer, data: Any, validation: Any) -> dict[str, Any]:
     """What the page shows of a reward, for `_report.json`: [`followed`] on rows without gold and on validation rows.
     All processes must call it, since it predicts.
 
@@ -44,7 +47,7 @@ def reward_facts(trainer: Any, data: Any, validation: Any) -> dict[str, Any]:
         data: with unlabelled rows.
         validation: the rows of `data.validation`, as the nets read them.
     """
-    own = trainer.train_dataset.unaugmented()
+    own, space = trainer.train_dataset.unaugmented(), cast(Any, trainer.space)
     parts = {"unlabelled": (data.unlabelled, own), "validation": (data.validation, validation)}
     found = {}
     for part, (dataset, rows) in parts.items():
@@ -54,12 +57,11 @@ def reward_facts(trainer: Any, data: Any, validation: Any) -> dict[str, Any]:
         outputs = {"decided": _decided(trainer, Subset(rows, range(first, first + count)), inputs)}
         if part == "validation":
             outputs["gold"] = gold_of(shown, data.label_names)
-        reward = trainer.space.reward
-        found[part] = {"rows": count, "of": len(dataset), **followed(reward, inputs, outputs, data.label_names)}
+        found[part] = {"rows": count, "of": len(dataset), **followed(space.reward, inputs, outputs, data.label_names)}
     return found
 
 
-def _decided(trainer: Any, rows: Subset, inputs: Sequence[Any]) -> Any:
+def _decided(trainer: StructuredTrainer, rows: Subset, inputs: Sequence[Any]) -> Any:
     """The decisions of the task-net: N tag sequences, or arrays of label sets or masks."""
     if isinstance(trainer.space, TagSequenceSpace):
         by_decoder, _ = predicted_tags(trainer, rows, [trainer.space.decoder])

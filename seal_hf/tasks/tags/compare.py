@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from . import program as tagging
 from .metrics import Tags, span_counts, tag_metrics, token_counts
 from .program import has_bilstm
 from .report import gold_tags, predict_tags
+
+if TYPE_CHECKING:
+    from ...training.base import StructuredTrainer
 
 # The methods of tag sequences: baselines that decide each tag by itself, within a scheme, or by a CRF; and every loss
 # with every energy.
@@ -130,8 +133,9 @@ class TagSequences(Kind):
             return set()
         return {SCHEME, CORE_ROLES} if core_roles(data.label_names) else {SCHEME}
 
-    def score(self, trainer: Any, splits: Mapping[str, Any], data: TagSequenceData) -> Scored:
-        decoder = trainer.args.decoder or trainer.space.decoder
+    def score(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: TagSequenceData) -> Scored:
+        space: Any = trainer.space
+        decoder = trainer.args.decoder or space.decoder
         rows = {split: splits[split][0] for split in ("eval", "test")}
         predicted = {split: predict_tags(trainer, found, [decoder])[decoder] for split, found in rows.items()}
         return self.scored(data, predicted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ...core.tag_schemes import given_types, scheme_of
 from ...core.trees import has_trees
 from ..trees.metrics import bracket_counts
 from .metrics import Tags, span_counts, token_counts
+
+if TYPE_CHECKING:
+    from ...training.base import StructuredTrainer
 
 INDEPENDENT, CONSTRAINED = "independent", "constrained"
 VITERBI, CONSTRAINED_VITERBI = "viterbi", "constrained_viterbi"  # with a CRF
@@ -119,11 +122,12 @@ def likeliest_tags(
     return best
 
 
-def fit_decisions(trainer: Any, dataset: Any, decoder: str | None) -> TagDecisions:
+def fit_decisions(trainer: StructuredTrainer, dataset: Any, decoder: str | None) -> TagDecisions:
     """The decisions of tags or trees, chosen on validation rows; see `training/evaluation.py`."""
-    by_decoder, gold = predicted_tags(trainer, dataset, trainer.space.decoders)
-    kind = "srl" if given_types(trainer.space.label_names) else scheme_of(trainer.space.label_names)
-    trees = has_trees(trainer.space.label_names)
+    space: Any = trainer.space
+    by_decoder, gold = predicted_tags(trainer, dataset, space.decoders)
+    kind = "srl" if given_types(space.label_names) else scheme_of(space.label_names)
+    trees = has_trees(space.label_names)
     pos = [[""] * len(tags) for tags in gold] if trees else None  # unknown here: all words of a tree count
     return fit_tags(by_decoder, gold, kind, trainer.args, decoder, pos)
 
@@ -150,13 +154,14 @@ def fit_tags(
     return TagDecisions.fit(predicted, gold, kind, decoder=decoder, pos=pos)
 
 
-def predicted_tags(trainer: Any, dataset: Any, decoders: Sequence[str]) -> tuple[dict[str, Tags], Tags]:
+def predicted_tags(trainer: StructuredTrainer, dataset: Any, decoders: Sequence[str]) -> tuple[dict[str, Tags], Tags]:
     """Tag names at labelled positions: those of each decoder, from one pass over the rows, and gold."""
     from ...core.tensors import IGNORED
     from ...training.evaluation import predicted
 
-    output = predicted(trainer, dataset, decoders)
-    names, labels = np.asarray(trainer.space.label_names, dtype=object), first_output(output.label_ids)
+    output: Any = predicted(trainer, dataset, decoders)
+    space: Any = trainer.space
+    names, labels = np.asarray(space.label_names, dtype=object), first_output(output.label_ids)
     arrays = output.predictions if isinstance(output.predictions, tuple) else (output.predictions,)
 
     def named(ids: np.ndarray) -> Tags:

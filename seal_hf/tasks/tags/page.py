@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,6 +20,9 @@ from ...reports.page import Plot, Section, Table
 from ...reports.plots import colour, points, svg
 from ...training.evaluation import energies, has_energies
 from .metrics import TagErrors, Tags, broken_steps, repeated_core_roles, tag_errors, tag_report
+
+if TYPE_CHECKING:
+    from ...training.base import StructuredTrainer
 
 # Tagged sentences in a page: gold spans above the words, decided spans below them, errors marked.
 
@@ -231,7 +234,9 @@ def broken_facts(predicted: Tags, dataset: Dataset, label_names: Sequence[str]) 
     return {"sequences": sequences, "steps": found}
 
 
-def tag_energies(trainer: Any, rows: WordRows, predicted: Tags, which: Sequence[int]) -> list[list[float]]:
+def tag_energies(
+    trainer: StructuredTrainer, rows: WordRows, predicted: Tags, which: Sequence[int]
+) -> list[list[float]]:
     """E(gold) and E(decided) of some rows; empty if they cannot be computed, see [`energies`].
 
     Args:
@@ -242,13 +247,14 @@ def tag_energies(trainer: Any, rows: WordRows, predicted: Tags, which: Sequence[
     """
     if not has_energies(trainer):
         return []
-    ids, found = {name: i for i, name in enumerate(trainer.space.label_names)}, []
+    space: Any = trainer.space
+    ids, found = {name: i for i, name in enumerate(space.label_names)}, []
     for row in which:  # one by one: they may be long
         batch = rows.batch([row])
         labels = batch["labels"]
         tags = [ids[tag] for tag in predicted[row][: int((labels >= 0).sum())]]  # the others were cut off
         decided = labels.masked_scatter(labels >= 0, labels.new_tensor(tags))
-        gold, mask = trainer.space.gold(labels)
+        gold, mask = space.gold(labels)
         pair = energies(trainer, batch, torch.stack([gold, trainer.space.gold(decided)[0]], dim=1), mask)
         found += pair or []
     return found

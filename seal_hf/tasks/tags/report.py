@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datasets import Dataset
 from transformers import TrainingArguments
@@ -30,6 +30,9 @@ from .decisions import (
 )
 from .metrics import Tags, tag_metrics, tag_report
 from .page import tag_energies, tag_facts
+
+if TYPE_CHECKING:
+    from ...training.base import StructuredTrainer
 
 DECODED = {  # decoder -> how it decides
     INDEPENDENT: "each tag by itself",
@@ -107,7 +110,13 @@ def judged_tags(kind: str) -> Judged:
     """How tags of this kind are judged: by accuracy if they are plain, else by F1 of spans."""
 
     def page(
-        trainer: Any, data: Any, rows: WordRows, dataset: Dataset, predicted: Tags, gold: Tags, origin: Any
+        trainer: StructuredTrainer,
+        data: Any,
+        rows: WordRows,
+        dataset: Dataset,
+        predicted: Tags,
+        gold: Tags,
+        origin: Any,
     ) -> dict[str, Any]:
         energies = partial(tag_energies, trainer, rows, predicted)
         return tag_facts(predicted, gold, dataset, kind, data.label_names, origin, energies)
@@ -123,7 +132,7 @@ def judged_tags(kind: str) -> Judged:
     )
 
 
-def predict_tags(trainer: Any, rows: WordRows, decoders: Sequence[str]) -> dict[str, list[list[str]]]:
+def predict_tags(trainer: StructuredTrainer, rows: WordRows, decoders: Sequence[str]) -> dict[str, list[list[str]]]:
     """For each decoder, a tag for every word of every row. Words that were cut off get the first tag.
 
     Args:
@@ -131,8 +140,9 @@ def predict_tags(trainer: Any, rows: WordRows, decoders: Sequence[str]) -> dict[
         rows: from [`encode_words`] or [`tokenize_words`].
         decoders: names from `trainer.space.decoders`.
     """
+    space: Any = trainer.space
     predicted, _ = predicted_tags(trainer, rows, decoders)
-    first = trainer.space.label_names[0]
+    first = space.label_names[0]
     return {
         decoder: [[*row, *[first] * (int(size) - len(row))] for row, size in zip(tags, rows.num_words, strict=True)]
         for decoder, tags in predicted.items()
@@ -140,7 +150,10 @@ def predict_tags(trainer: Any, rows: WordRows, decoders: Sequence[str]) -> dict[
 
 
 def evaluate_tags(
-    trainer: Any, splits: Mapping[str, tuple[WordRows, Dataset]], label_names: Sequence[str], judged: Judged
+    trainer: StructuredTrainer,
+    splits: Mapping[str, tuple[WordRows, Dataset]],
+    label_names: Sequence[str],
+    judged: Judged,
 ) -> tuple[dict[str, float], dict[str, list[list[str]]]]:
     """Figures over all words, also those that were cut off. The decoder is chosen on `eval` and stored in the
     task-net's config. If there are several decoders, the figures `judged.compared` are given under each.
@@ -155,7 +168,8 @@ def evaluate_tags(
         predicted: split -> a tag for every word of every row.
     """
     metrics: dict[str, float] = {}
-    found = {split: predict_tags(trainer, rows, trainer.space.decoders) for split, (rows, _) in splits.items()}
+    space: Any = trainer.space
+    found = {split: predict_tags(trainer, rows, space.decoders) for split, (rows, _) in splits.items()}
     gold = {split: gold_tags(dataset, label_names) for split, (_, dataset) in splits.items()}
     pos = {split: judged.pos_of(dataset) for split, (_, dataset) in splits.items()}
     decisions = fit_tags(found["eval"], gold["eval"], judged.kind, trainer.args, pos=pos["eval"])
@@ -183,7 +197,7 @@ def print_notes(
 
 
 def tag_ending(
-    trainer: Any,
+    trainer: StructuredTrainer,
     splits: Mapping[str, tuple[WordRows, Dataset]],
     data: Any,
     card: Mapping[str, Any],
@@ -198,7 +212,8 @@ def tag_ending(
         card: entries of [`SealTrainer.card_facts`] beside the figures.
     """
     metrics, predicted = evaluate_tags(trainer, splits, data.label_names, judged)
-    decoder, main = trainer.space.decoder, judged.compared[0]
+    space: Any = trainer.space
+    decoder, main = space.decoder, judged.compared[0]
 
     def report(folder: Path) -> tuple[str, dict[str, Any]]:
         for split, tags in predicted.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from datasets import Dataset
 from markupsafe import Markup
@@ -21,6 +21,9 @@ from ..tags.decisions import INDEPENDENT, VITERBI
 from ..tags.metrics import Tags
 from ..tags.report import TAGS, Judged
 from .metrics import label_report, tree_metrics
+
+if TYPE_CHECKING:
+    from ...training.base import StructuredTrainer
 
 MOST_TREES, MOST_WORDS, MOST_LETTERS = 12, 40, 60
 
@@ -132,7 +135,7 @@ FIGURES = {
 
 
 def _page_facts(
-    trainer: Any, data: Any, rows: WordRows, dataset: Dataset, predicted: Tags, gold: Tags, origin: Any
+    trainer: StructuredTrainer, data: Any, rows: WordRows, dataset: Dataset, predicted: Tags, gold: Tags, origin: Any
 ) -> dict[str, Any]:
     by_label = label_report(predicted, gold, dataset["pos"][:])
     notes = [note for note in data.notes if "split 80/10/10" in note]

@@ -195,10 +195,11 @@ def test_kept_outputs_of_a_frozen_encoder_give_the_same_baseline(finished, pooli
     folder, flags, metrics = finished
     words = [*flags, "--freeze_encoder", "true", "--pooling", pooling, "--output_dir", str(folder / pooling)]
     arguments = mlc.PROGRAM.parse(words)
-    trainer = mlc.make_trainer(mlc.PROGRAM.load(arguments), arguments).trainer
+    prepared = mlc.make_trainer(mlc.PROGRAM.load(arguments), arguments)
+    trainer = prepared.trainer
     assert training.training_work(trainer) == 2 * training.STEP_WORK  # its forward passes are behind it
     labels = {"eval": gold(1, 16).numpy(), "test": gold(2, 20).numpy()}
-    found = training.figures_of(trainer, training.fit_baseline(trainer), labels)
+    found = training.figures_of(trainer, training.fit_baseline(trainer, prepared.splits), labels)
     assert found == pytest.approx({key: metrics[key] for key in found}) and len(found) == 4
 
 
@@ -206,13 +207,13 @@ def test_labels_that_are_kept_as_ids_give_the_same_baseline(tmp_path):
     words = "--max_train_rows 60 --max_validation_rows 20 --hidden_size 8 --report_to none --output_dir".split()
     arguments = mlc.PROGRAM.parse([*words, str(tmp_path)])
     trainer = mlc.make_trainer(mlc.PROGRAM.load(arguments), arguments).trainer
-    expected, rows = training.fit_baseline(trainer), copy(trainer.train_dataset)
+    expected, rows = training.fit_baseline(trainer, {}), copy(trainer.train_dataset)
     labels = rows.dense["labels"]
     offsets = torch.cat([torch.zeros(1), (labels > 0).sum(1).cumsum(0)]).long()
     rows.dense = {name: column for name, column in rows.dense.items() if name != "labels"}
     rows.ragged, rows.multi_hot = {"labels": ((labels > 0).nonzero()[:, 1], offsets)}, {"labels": labels.shape[1]}
     trainer.train_dataset = rows
-    torch.testing.assert_close(training.fit_baseline(trainer).regressions.weight, expected.regressions.weight)
+    torch.testing.assert_close(training.fit_baseline(trainer, {}).regressions.weight, expected.regressions.weight)
 
 
 def test_it_is_skipped_in_one_line_where_it_takes_more_than_a_tenth(tmp_path, capsys, monkeypatch):
@@ -223,12 +224,13 @@ def test_it_is_skipped_in_one_line_where_it_takes_more_than_a_tenth(tmp_path, ca
     assert line == "No logistic regression is fitted beside: it would take more than 10% of the training."
     assert not any("linear" in key for key in metrics)
     arguments = [mlc.PROGRAM.parse([*few, "--max_steps", str(n), "--output_dir", str(tmp_path)]) for n in (2, 2000)]
-    made = [mlc.make_trainer(mlc.PROGRAM.load(each), each).trainer for each in arguments]
+    prepared = [mlc.make_trainer(mlc.PROGRAM.load(each), each) for each in arguments]
+    made = [each.trainer for each in prepared]
     assert training.baseline_work(made[0]) == training.baseline_work(made[1])
     assert training.training_work(made[1]) == pytest.approx(1000 * training.training_work(made[0]))
-    assert training.why_no_baseline(made[1]) is None
+    assert training.why_no_baseline(made[1], prepared[1].splits) is None
     monkeypatch.setattr(training, "are_too_many", lambda *_: True)
-    assert training.why_no_baseline(made[1]) == "the probabilities of all rows are too many to keep"
+    assert training.why_no_baseline(made[1], prepared[1].splits) == "the probabilities of all rows are too many to keep"
 
 
 # --- alone -----------------------------------------------------------------------------------------------------------

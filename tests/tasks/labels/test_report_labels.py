@@ -236,7 +236,7 @@ def test_labels_and_texts_are_shown_as_text(trainer, tmp_path):
     names = [EVIL, "<b>bold</b>", "</table>", "d"]
     data = data_of(labels, names, [f"{EVIL} {'long ' * 100}"] * 30)
     decisions = LabelDecisions.fit(p, labels)
-    facts = label_facts(trainer, data, decisions, threshold_curve(p, labels), Judged("test", p, labels, decided))
+    facts = label_facts(trainer, {}, data, decisions, threshold_curve(p, labels), Judged("test", p, labels, decided))
     page = write(tmp_path, facts, label_report(decided, labels, names))
     assert page.count("<script>") == 1 and "<b>bold</b>" not in page and page.count("</table>") == page.count("<table")
     check_requests(page)
@@ -250,7 +250,7 @@ def test_labels_and_texts_are_shown_as_text(trainer, tmp_path):
 def test_validation_is_judged_where_test_has_no_labels(trainer, tmp_path):
     p, labels, decided = rows(40, 5, unknown=0.1)
     data, decisions = data_of(labels, "abcde"), LabelDecisions.fit(p, labels)
-    facts = label_facts(trainer, data, decisions, threshold_curve(p, labels), Judged("eval", p, labels, decided))
+    facts = label_facts(trainer, {}, data, decisions, threshold_curve(p, labels), Judged("eval", p, labels, decided))
     page = write(tmp_path, facts)  # without label_report.json
     assert "rows of validation have a wrong label" in page
     expected = label_report(decided, labels, "abcde")
@@ -265,7 +265,12 @@ def test_rows_without_an_error_have_no_table(trainer, tmp_path):
     labels = np.array([[1, 0], [0, 1]])
     p, data = np.where(labels, 0.9, 0.1), data_of(labels, "ab")
     facts = label_facts(
-        trainer, data, LabelDecisions.fit(p, labels), threshold_curve(p, labels), Judged("test", p, labels, labels > 0)
+        trainer,
+        {},
+        data,
+        LabelDecisions.fit(p, labels),
+        threshold_curve(p, labels),
+        Judged("test", p, labels, labels > 0),
     )
     page = write(tmp_path, facts, label_report(labels > 0, labels, "ab"))
     assert "No row of test has a wrong label." in page
@@ -283,7 +288,7 @@ def test_a_page_of_many_labels_or_rows_is_small_and_opens(num_rows, num_labels, 
     decided, names = p >= 0.4, [f"a label with a rather long name, {number}" for number in range(num_labels)]
     data = data_of(labels, names)
     decisions = LabelDecisions(threshold=0.4, calibration=(1.1, 0.1))
-    facts = label_facts(trainer, data, decisions, threshold_curve(p, labels), Judged("test", p, labels, decided))
+    facts = label_facts(trainer, {}, data, decisions, threshold_curve(p, labels), Judged("test", p, labels, decided))
     by_label = label_report(decided, labels, names)
     page = write(tmp_path, facts, by_label)
     assert len(page.encode()) < LIMIT

@@ -15,7 +15,7 @@ from ....core.arrays import first_output, sigmoid
 from ....core.decisions import FIXED, FOLDABLE, THRESHOLD
 from ....core.hierarchy import hierarchy_of
 from ....data.tensors.collators import TensorRows
-from ....training.evaluation import are_too_many, give_by_batch, predicted
+from ....training.evaluation import are_too_many, predicted
 from ..metrics import ThresholdScores
 from .label_decisions import NEVER_EMPTY, LabelDecisions
 from .seen_sets import SeenSets
@@ -49,7 +49,7 @@ def fit_labels(
 def is_fitted_by_batch(trainer: Any, num_rows: int, decoder: str | None) -> bool:
     """True if the probabilities of `num_rows` rows are too many to keep, and the decoder does not need them."""
     plain = (decoder or THRESHOLD).removesuffix(NEVER_EMPTY)
-    return plain in (FIXED, THRESHOLD) and are_too_many(trainer, num_rows)
+    return plain in (FIXED, THRESHOLD) and are_too_many(trainer.model, num_rows)
 
 
 def fit_threshold(trainer: Any, dataset: Any, decoder: str | None = None) -> LabelDecisions:
@@ -59,7 +59,7 @@ def fit_threshold(trainer: Any, dataset: Any, decoder: str | None = None) -> Lab
         f"keep: the decoder is chosen by example F1 between {FIXED!r} and {THRESHOLD!r}. Name another one to fit it."
     )
     scores = ThresholdScores()
-    give_by_batch(trainer, dataset, scores)
+    trainer.give_by_batch(dataset, scores)
     if not scores.batches:
         raise ValueError("`dataset` has no labels: decisions are fitted on validation rows with labels.")
     return LabelDecisions.fit_threshold(
