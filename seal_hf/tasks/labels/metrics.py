@@ -1,10 +1,8 @@
-"""Multi-label metrics on numpy arrays: agreement of label sets, mean average precision, and one tuned threshold.
+"""Figures of label sets, from numpy arrays: agreement of decided and gold sets, one tuned threshold, the same for a
+Trainer and under a hierarchy of labels, rankings, pairs of labels, and the reliability of probabilities.
 
 The metrics equal scikit-learn's up to rounding, without its per-example Python loops. Labels are 0 or 1, or -1 or NaN
 for unknown. An unknown entry counts in no metric, nor does a row or a label with only unknown entries.
-
-Then the same metrics batch by batch, as counts, for an evaluation with too many logits to keep; and metrics under a
-hierarchy of labels.
 """
 
 from __future__ import annotations
@@ -24,6 +22,12 @@ FIGURES = (
 )
 DEFAULT_GRID = np.arange(1, 100) / 100  # candidate thresholds 0.01 .. 0.99
 BLOCK = 1 << 18  # entries (row, label) of a block of rows: temporaries stay small and near the processor
+MOST_LABELS = 500  # labels whose pairs are counted: K² counts, and N K² steps
+NUM_BINS = 10
+F1_HIERARCHICAL = "f1_hierarchical"
+
+
+# --- decided and gold label sets --------------------------------------------------------------------------------------
 
 
 def multilabel_metrics(
@@ -65,18 +69,47 @@ def multilabel_metrics(
     return {**counts.figures(empty_score), **ranking_metrics(probabilities, labels)}
 
 
-def ranking_metrics(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """`map` and `map_macro` of [`multilabel_metrics`], for the same arrays (N, L)."""
-    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
-    return {
-        "map": mean_average_precision(probabilities, labels),
-        "map_macro": mean_average_precision(probabilities.T, labels.T),
-    }
-
-
 def set_metrics(decisions: np.ndarray, labels: np.ndarray, *, empty_score: float = 1.0) -> dict[str, float]:
     """The metrics of [`multilabel_metrics`] that need no probabilities, for decided label sets (N, L)."""
     return SetCounts.of(decisions, labels).figures(empty_score)
+
+
+def label_report(decisions: np.ndarray, labels: np.ndarray, label_names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """The `precision`, `recall` and `f1` of each label, in [0, 1], and its `support`, the number of rows that have it
+    in gold.
+
+    Args:
+        decisions, labels: (N, L), 0 or 1; labels -1 or NaN are unknown and count in no metric.
+        label_names: L different names.
+
+    Returns:
+        label name -> the four values; 0/0 is 0.
+
+    Raises:
+        ValueError: the shapes differ, or there is another number of names.
+    """
+    decided, labels = np.asarray(decisions), np.asarray(labels)
+    if decided.shape != labels.shape or decided.ndim != 2 or len(set(label_names)) != decided.shape[1]:
+        raise ValueError(
+            f"decisions and labels must both be (examples, labels), with a name for each label; found {decided.shape}, "
+            f"{labels.shape} and {len(set(label_names))} different names"
+        )
+    return SetCounts.of(decided, labels).report(label_names)
+
+
+def example_f1(decisions: np.ndarray, labels: np.ndarray, empty_score: float = 1.0) -> np.ndarray:
+    """F1 of each example's label set, (N,), for a paired bootstrap; its mean is `f1_example`. Decisions and labels are
+    (N, L), 0 or 1; `empty_score` as in `multilabel_metrics`. A row without a known label has NaN: leave it out, see
+    [`with_known_labels`]."""
+    decisions, labels = np.asarray(decisions), np.asarray(labels)
+    scores = np.full(len(decisions), np.nan)
+    for rows in row_blocks(decisions):
+        decided, gold, known = decided_and_gold(decisions[rows], labels[rows])
+        counted = np.flatnonzero(known.any(1)) + rows.start
+        counts = SetCounts()
+        counts.add(decided, gold, known)
+        scores[counted] = counts.example_f1(empty_score)
+    return scores
 
 
 class SetCounts:
@@ -171,71 +204,18 @@ def figures_of_counts(by_example: np.ndarray, by_label: np.ndarray, *, empty_sco
     }
 
 
-def label_report(decisions: np.ndarray, labels: np.ndarray, label_names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """The `precision`, `recall` and `f1` of each label, in [0, 1], and its `support`, the number of rows that have it
-    in gold.
-
-    Args:
-        decisions, labels: (N, L), 0 or 1; labels -1 or NaN are unknown and count in no metric.
-        label_names: L different names.
-
-    Returns:
-        label name -> the four values; 0/0 is 0.
-
-    Raises:
-        ValueError: the shapes differ, or there is another number of names.
-    """
-    decided, labels = np.asarray(decisions), np.asarray(labels)
-    if decided.shape != labels.shape or decided.ndim != 2 or len(set(label_names)) != decided.shape[1]:
-        raise ValueError(
-            f"decisions and labels must both be (examples, labels), with a name for each label; found {decided.shape}, "
-            f"{labels.shape} and {len(set(label_names))} different names"
-        )
-    return SetCounts.of(decided, labels).report(label_names)
+def f1_of_counts(hits: np.ndarray, decided: np.ndarray, gold: np.ndarray, empty: float) -> np.ndarray:
+    """2 hits / (decided + gold), elementwise; `empty` where both counts are 0."""
+    both = np.asarray(decided + gold, dtype=np.float64)
+    return np.where(both > 0, 2.0 * hits / np.maximum(both, 1.0), empty)
 
 
-def example_f1(decisions: np.ndarray, labels: np.ndarray, empty_score: float = 1.0) -> np.ndarray:
-    """F1 of each example's label set, (N,), for a paired bootstrap; its mean is `f1_example`. Decisions and labels are
-    (N, L), 0 or 1; `empty_score` as in `multilabel_metrics`. A row without a known label has NaN: leave it out, see
-    [`with_known_labels`]."""
-    decisions, labels = np.asarray(decisions), np.asarray(labels)
-    scores = np.full(len(decisions), np.nan)
-    for rows in row_blocks(decisions):
-        decided, gold, known = decided_and_gold(decisions[rows], labels[rows])
-        counted = np.flatnonzero(known.any(1)) + rows.start
-        counts = SetCounts()
-        counts.add(decided, gold, known)
-        scores[counted] = counts.example_f1(empty_score)
-    return scores
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """part / whole elementwise, 0 where `whole` is 0."""
+    return np.asarray(part / np.maximum(whole, 1), dtype=np.float64)
 
 
-def row_blocks(array: np.ndarray) -> Iterator[slice]:
-    """Yields the rows of an array (N, L) in blocks of about `BLOCK` entries. There is at least one block."""
-    num_rows, num_labels = np.shape(array)
-    step = max(1, BLOCK // max(num_labels, 1))
-    for start in range(0, max(num_rows, 1), step):
-        yield slice(start, start + step)
-
-
-def with_known_labels(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both arrays, (N, L), without the rows that have no known label."""
-    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
-    rows = np.concatenate([(labels[block] >= 0).any(1) for block in row_blocks(labels)])
-    return (probabilities, labels) if rows.all() else (probabilities[rows], labels[rows])
-
-
-def mask_unknown(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities and gold sets, (n, L) each; the sets are bool. An unknown label gets the probability -1, which no
-    threshold decides and every label outranks."""
-    known = labels >= 0
-    return probabilities if known.all() else np.where(known, probabilities, -1.0), labels > 0
-
-
-def decided_and_gold(decisions: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Decided, gold and known labels, bool (N, L); an unknown label is neither decided nor gold."""
-    decided, labels = np.asarray(decisions, dtype=bool), np.asarray(labels)
-    known = labels >= 0
-    return (decided if known.all() else decided & known), labels > 0, known
+# --- one threshold for all labels -------------------------------------------------------------------------------------
 
 
 def tune_threshold(
@@ -301,6 +281,9 @@ def best_threshold(f1: np.ndarray, grid: np.ndarray = DEFAULT_GRID) -> tuple[flo
     return float(grid[chosen]), float(f1[chosen])
 
 
+# --- for a Trainer: of all rows, and batch by batch -------------------------------------------------------------------
+
+
 def multilabel_compute_metrics(eval_prediction: Any) -> dict[str, float]:
     """The metrics of label sets for a Trainer: `Trainer(compute_metrics=multilabel_compute_metrics)`.
 
@@ -323,227 +306,6 @@ def multilabel_compute_metrics(eval_prediction: Any) -> dict[str, float]:
 
 # the names of its metrics, for code that needs them before an evaluation
 multilabel_compute_metrics.figures = (*FIGURES, "f1_example_tuned", "threshold")  # type: ignore[attr-defined]
-
-
-def checked_blocks(probabilities: np.ndarray, labels: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields blocks of rows of probabilities and labels (N, L), each as [`checked`] returns it. Raises ValueError as
-    that does, and if no label of any row is known."""
-    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
-    check_shapes(probabilities, labels)
-    if probabilities.size == 0:
-        raise ValueError(f"there are no examples or no labels to score: the arrays have shape {probabilities.shape}")
-    any_known = False
-    for rows in row_blocks(probabilities):
-        p, gold = checked(probabilities[rows], labels[rows], rows.start)
-        if len(gold):
-            any_known = True
-            yield p, gold
-    if not any_known:
-        raise ValueError(f"all labels of these {len(labels)} examples are unknown, so there is nothing to score")
-
-
-def check_shapes(probabilities: np.ndarray, labels: np.ndarray) -> None:
-    """Raises ValueError unless both arrays are (N, L)."""
-    if probabilities.ndim != 2 or probabilities.shape != labels.shape:
-        raise ValueError(
-            f"probabilities and labels must both be (examples, labels); found {probabilities.shape} and {labels.shape}"
-        )
-
-
-def checked(probabilities: np.ndarray, labels: np.ndarray, first_row: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities (n, L), float64, and gold sets (n, L), bool, by [`mask_unknown`], without the rows that have no
-    known label.
-
-    Args:
-        probabilities, labels: a block of rows (n, L).
-        first_row: the number of its first row, for messages.
-
-    Raises:
-        ValueError: an entry is outside its range; the message gives its place.
-    """
-    # float64: a threshold tuned in float64 and applied in float32 would decide ties differently
-    probabilities, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
-    known = check_entries(probabilities, labels, first_row)
-    rows = slice(None) if known.all() else known.any(1)
-    return mask_unknown(probabilities[rows], labels[rows])
-
-
-def check_entries(probabilities: np.ndarray, labels: np.ndarray, first_row: int = 0) -> np.ndarray:
-    """Which labels are known, (n, L) bool. Arguments and errors are those of [`checked`]."""
-    check_shapes(probabilities, labels)
-    known = (labels == 0) | (labels == 1)
-    valid = known if known.all() else known | (labels == -1) | (labels != labels)
-    for name, values, good, expected in (
-        ("probabilities", probabilities, (probabilities >= 0) & (probabilities <= 1), "0 to 1: logits need a sigmoid"),
-        ("labels", labels, valid, "0 or 1, or -1: unknown"),
-    ):
-        if not good.all():
-            row, column = np.argwhere(~good)[0]
-            raise ValueError(f"{name}[{first_row + row}, {column}] is {values[row, column]}, expected {expected}")
-    return known
-
-
-def f1_of_counts(hits: np.ndarray, decided: np.ndarray, gold: np.ndarray, empty: float) -> np.ndarray:
-    """2 hits / (decided + gold), elementwise; `empty` where both counts are 0."""
-    both = np.asarray(decided + gold, dtype=np.float64)
-    return np.where(both > 0, 2.0 * hits / np.maximum(both, 1.0), empty)
-
-
-def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """part / whole elementwise, 0 where `whole` is 0."""
-    return np.asarray(part / np.maximum(whole, 1), dtype=np.float64)
-
-
-def mean_average_precision(scores: np.ndarray, labels: np.ndarray) -> float:
-    """The mean of [`average_precisions`] over all rows (N, L) with a positive; NaN if there is none. Labels are 0 or 1,
-    or -1 or NaN for unknown. For a mean over the columns, give both arrays transposed: only blocks are copied."""
-    found = [np.zeros(0)]
-    for rows in row_blocks(scores):
-        found.append(average_precisions(*mask_unknown(scores[rows], labels[rows])))
-    return mean_or_nan(np.concatenate(found))
-
-
-def mean_or_nan(values: np.ndarray) -> float:
-    """The mean of (n,) values; NaN if there are none."""
-    return float(values.mean()) if len(values) else float("nan")
-
-
-def average_precisions(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    """scikit-learn's average precision of each row that has a positive: (1/|y|) times the sum, over the positives, of
-    the precision among all entries scored at least as high.
-
-    Args:
-        scores: (n, L).
-        gold: (n, L) bool, the positives.
-
-    Returns:
-        (m,), for the m rows that have a positive, in their order.
-    """
-    counts = np.count_nonzero(gold, axis=1)
-    if not (rows := counts > 0).all():
-        scores, gold, counts = scores[rows], gold[rows], counts[rows]
-    if not len(scores):
-        return np.zeros(0)
-    scores = np.ascontiguousarray(scores)
-    ends = counts.cumsum()
-    ordered = np.full((len(counts), counts.max()), np.inf, dtype=scores.dtype)
-    filled = np.arange(counts.max()) < counts[:, None]
-    ordered[filled] = scores.ravel()[np.flatnonzero(gold)]
-    positives = np.sort(ordered, axis=1)[filled]  # of one row after the other, ascending
-    at_least = _at_least(np.sort(scores, axis=1), positives, counts)
-    place = np.arange(len(positives))
-    starts = np.diff(positives, prepend=-np.inf) != 0  # a group of equal ones
-    starts[ends[:-1]] = True
-    gold_at_least = ends.repeat(counts) - np.maximum.accumulate(np.where(starts, place, 0))
-    return np.add.reduceat(gold_at_least / at_least, ends - counts) / counts
-
-
-def _at_least(ascending: np.ndarray, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """How many entries of its row are at least as high as each value, (P,), by binary search.
-
-    Args:
-        ascending: (n, L), each row in ascending order.
-        values: (P,) the values of all rows, one row after the other.
-        counts: (n,) the number of values of each row.
-    """
-    size = ascending.shape[1]
-    end = (np.arange(1, len(counts) + 1) * size).repeat(counts)
-    low = end - size  # all entries of the row before this place are lower
-    for step in (1 << np.arange(size.bit_length()))[::-1].tolist():
-        place = low + step
-        low += step * ((place <= end) & (ascending.ravel()[np.minimum(place, end) - 1] < values))
-    return end - low
-
-
-# Which labels occur together, in gold and in decided label sets.
-
-MOST_LABELS = 500  # labels whose pairs are counted: K² counts, and N K² steps
-
-
-class PairCounts(NamedTuple):
-    """Rows that have both labels of a pair.
-
-    Attributes:
-        labels: (K,) the labels that are counted, ascending.
-        first, second: (P,) the two labels of each pair that occurs in gold or decided sets; first < second.
-        gold, decided: (P,) number of rows that have both.
-    """
-
-    labels: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-    gold: np.ndarray
-    decided: np.ndarray
-
-
-def pair_counts(decisions: np.ndarray, labels: np.ndarray, most_labels: int = MOST_LABELS) -> PairCounts:
-    """Count the pairs of the labels that are most frequent in gold and decided sets taken together.
-
-    Args:
-        decisions: (N, L) bool.
-        labels: (N, L), 0 or 1, or -1 or NaN for unknown; an unknown label counts in neither set.
-        most_labels: maximum number of labels K.
-    """
-    frequency = SetCounts.of(decisions, labels).of_labels[1:3].sum(0)  # decided and gold
-    counted = np.sort(np.argsort(-frequency, kind="stable")[:most_labels])
-    together = np.zeros((2, len(counted), len(counted)))
-    for rows in row_blocks(decisions):
-        decided, gold, _ = decided_and_gold(decisions[rows], labels[rows])
-        for total, sets in zip(together, (gold, decided), strict=True):
-            block = sets[:, counted].astype(np.float32)  # exact up to 2^24 rows
-            total += block.T @ block
-    i, j = np.nonzero(np.triu(together.any(0), 1))
-    counts = together[:, i, j].astype(np.int64)
-    return PairCounts(counted, counted[i], counted[j], *counts)
-
-
-# Whether probabilities of labels are what they say: predicted against observed frequency, in bins.
-
-NUM_BINS = 10
-
-
-class Reliability(NamedTuple):
-    """Entries (row, label), grouped by probability into B bins of equal width. Bin b holds the probabilities in [b / B,
-    (b + 1) / B); the last bin also holds 1.
-
-    Attributes:
-        entries: (B,) number of entries in each bin.
-        predicted: (B,) their mean probability; NaN in an empty bin.
-        observed: (B,) share of them that are gold; NaN in an empty bin.
-    """
-
-    entries: np.ndarray
-    predicted: np.ndarray
-    observed: np.ndarray
-
-    @property
-    def error(self) -> float:
-        """The expected calibration error (Naeini et al. 2015; Guo et al. 2017): |predicted - observed| of the bins,
-        weighted by their entries. In [0, 1], 0 is best."""
-        gaps = np.abs(np.nan_to_num(self.predicted - self.observed))
-        return float((self.entries * gaps).sum() / self.entries.sum())
-
-
-def reliability(probabilities: np.ndarray, labels: np.ndarray) -> Reliability:
-    """The reliability of probabilities over all known entries.
-
-    Args:
-        probabilities: (N, L) in [0, 1].
-        labels: (N, L), 0 or 1, or -1 or NaN for unknown.
-
-    Raises:
-        ValueError: as `multilabel_metrics`.
-    """
-    sums = np.zeros((3, NUM_BINS))  # entries, their probabilities, their gold labels
-    for block, gold in checked_blocks(probabilities, labels):
-        p, y = block.ravel(), gold.ravel()
-        if not (known := p >= 0).all():
-            p, y = p[known], y[known]
-        bins = np.minimum((p * NUM_BINS).astype(np.intp), NUM_BINS - 1)
-        for total, weights in zip(sums, (None, p, y), strict=True):
-            total += np.bincount(bins, weights, minlength=NUM_BINS)
-    entries = np.where(sums[0] > 0, sums[0], np.nan)
-    return Reliability(sums[0].astype(np.int64), sums[1] / entries, sums[2] / entries)
 
 
 class MultiLabelByBatch:
@@ -613,6 +375,9 @@ class MultiLabelByBatch:
         return self._f1 / self.num_rows
 
 
+multilabel_compute_metrics.by_batch = MultiLabelByBatch  # type: ignore[attr-defined]
+
+
 class ThresholdScores:
     """The example F1 of each of N rows at each candidate threshold, to fit one threshold for all labels or choose 0.5.
     It takes batches like [`MultiLabelByBatch`], and returns no metrics.
@@ -646,9 +411,6 @@ class ThresholdScores:
         return all(batch[-1].all() for batch in self.batches)
 
 
-multilabel_compute_metrics.by_batch = MultiLabelByBatch  # type: ignore[attr-defined]
-
-
 def scored_rows(eval_prediction: Any) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities, float64, and gold sets, bool, (B, L) each, of a batch of logits and labels. Unknown labels get the
     probability -1. Rows without a known label are left out.
@@ -670,7 +432,7 @@ def _array(outputs: Any) -> np.ndarray:
     return first_output(first)
 
 
-F1_HIERARCHICAL = "f1_hierarchical"
+# --- under a hierarchy of labels --------------------------------------------------------------------------------------
 
 
 def hierarchical_metrics(decisions: np.ndarray, labels: np.ndarray, hierarchy: Hierarchy) -> dict[str, float]:
@@ -758,3 +520,253 @@ class HierarchicalByBatch(MultiLabelByBatch):
 
     def result(self) -> dict[str, float]:
         return {**super().result(), F1_HIERARCHICAL: self._hierarchical.figures()[F1_HIERARCHICAL]}
+
+
+# --- rankings of labels and of rows -----------------------------------------------------------------------------------
+
+
+def ranking_metrics(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """`map` and `map_macro` of [`multilabel_metrics`], for the same arrays (N, L)."""
+    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+    return {
+        "map": mean_average_precision(probabilities, labels),
+        "map_macro": mean_average_precision(probabilities.T, labels.T),
+    }
+
+
+def mean_average_precision(scores: np.ndarray, labels: np.ndarray) -> float:
+    """The mean of [`average_precisions`] over all rows (N, L) with a positive; NaN if there is none. Labels are 0 or 1,
+    or -1 or NaN for unknown. For a mean over the columns, give both arrays transposed: only blocks are copied."""
+    found = [np.zeros(0)]
+    for rows in row_blocks(scores):
+        found.append(average_precisions(*mask_unknown(scores[rows], labels[rows])))
+    return mean_or_nan(np.concatenate(found))
+
+
+def mean_or_nan(values: np.ndarray) -> float:
+    """The mean of (n,) values; NaN if there are none."""
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def average_precisions(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    """scikit-learn's average precision of each row that has a positive: (1/|y|) times the sum, over the positives, of
+    the precision among all entries scored at least as high.
+
+    Args:
+        scores: (n, L).
+        gold: (n, L) bool, the positives.
+
+    Returns:
+        (m,), for the m rows that have a positive, in their order.
+    """
+    counts = np.count_nonzero(gold, axis=1)
+    if not (rows := counts > 0).all():
+        scores, gold, counts = scores[rows], gold[rows], counts[rows]
+    if not len(scores):
+        return np.zeros(0)
+    scores = np.ascontiguousarray(scores)
+    ends = counts.cumsum()
+    ordered = np.full((len(counts), counts.max()), np.inf, dtype=scores.dtype)
+    filled = np.arange(counts.max()) < counts[:, None]
+    ordered[filled] = scores.ravel()[np.flatnonzero(gold)]
+    positives = np.sort(ordered, axis=1)[filled]  # of one row after the other, ascending
+    at_least = _at_least(np.sort(scores, axis=1), positives, counts)
+    place = np.arange(len(positives))
+    starts = np.diff(positives, prepend=-np.inf) != 0  # a group of equal ones
+    starts[ends[:-1]] = True
+    gold_at_least = ends.repeat(counts) - np.maximum.accumulate(np.where(starts, place, 0))
+    return np.add.reduceat(gold_at_least / at_least, ends - counts) / counts
+
+
+def _at_least(ascending: np.ndarray, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """How many entries of its row are at least as high as each value, (P,), by binary search.
+
+    Args:
+        ascending: (n, L), each row in ascending order.
+        values: (P,) the values of all rows, one row after the other.
+        counts: (n,) the number of values of each row.
+    """
+    size = ascending.shape[1]
+    end = (np.arange(1, len(counts) + 1) * size).repeat(counts)
+    low = end - size  # all entries of the row before this place are lower
+    for step in (1 << np.arange(size.bit_length()))[::-1].tolist():
+        place = low + step
+        low += step * ((place <= end) & (ascending.ravel()[np.minimum(place, end) - 1] < values))
+    return end - low
+
+
+# --- which labels occur together, in gold and in decided sets ---------------------------------------------------------
+
+
+class PairCounts(NamedTuple):
+    """Rows that have both labels of a pair.
+
+    Attributes:
+        labels: (K,) the labels that are counted, ascending.
+        first, second: (P,) the two labels of each pair that occurs in gold or decided sets; first < second.
+        gold, decided: (P,) number of rows that have both.
+    """
+
+    labels: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    gold: np.ndarray
+    decided: np.ndarray
+
+
+def pair_counts(decisions: np.ndarray, labels: np.ndarray, most_labels: int = MOST_LABELS) -> PairCounts:
+    """Count the pairs of the labels that are most frequent in gold and decided sets taken together.
+
+    Args:
+        decisions: (N, L) bool.
+        labels: (N, L), 0 or 1, or -1 or NaN for unknown; an unknown label counts in neither set.
+        most_labels: maximum number of labels K.
+    """
+    frequency = SetCounts.of(decisions, labels).of_labels[1:3].sum(0)  # decided and gold
+    counted = np.sort(np.argsort(-frequency, kind="stable")[:most_labels])
+    together = np.zeros((2, len(counted), len(counted)))
+    for rows in row_blocks(decisions):
+        decided, gold, _ = decided_and_gold(decisions[rows], labels[rows])
+        for total, sets in zip(together, (gold, decided), strict=True):
+            block = sets[:, counted].astype(np.float32)  # exact up to 2^24 rows
+            total += block.T @ block
+    i, j = np.nonzero(np.triu(together.any(0), 1))
+    counts = together[:, i, j].astype(np.int64)
+    return PairCounts(counted, counted[i], counted[j], *counts)
+
+
+# --- whether probabilities are what they say: predicted against observed frequency, in bins ---------------------------
+
+
+class Reliability(NamedTuple):
+    """Entries (row, label), grouped by probability into B bins of equal width. Bin b holds the probabilities in [b / B,
+    (b + 1) / B); the last bin also holds 1.
+
+    Attributes:
+        entries: (B,) number of entries in each bin.
+        predicted: (B,) their mean probability; NaN in an empty bin.
+        observed: (B,) share of them that are gold; NaN in an empty bin.
+    """
+
+    entries: np.ndarray
+    predicted: np.ndarray
+    observed: np.ndarray
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error (Naeini et al. 2015; Guo et al. 2017): |predicted - observed| of the bins,
+        weighted by their entries. In [0, 1], 0 is best."""
+        gaps = np.abs(np.nan_to_num(self.predicted - self.observed))
+        return float((self.entries * gaps).sum() / self.entries.sum())
+
+
+def reliability(probabilities: np.ndarray, labels: np.ndarray) -> Reliability:
+    """The reliability of probabilities over all known entries.
+
+    Args:
+        probabilities: (N, L) in [0, 1].
+        labels: (N, L), 0 or 1, or -1 or NaN for unknown.
+
+    Raises:
+        ValueError: as `multilabel_metrics`.
+    """
+    sums = np.zeros((3, NUM_BINS))  # entries, their probabilities, their gold labels
+    for block, gold in checked_blocks(probabilities, labels):
+        p, y = block.ravel(), gold.ravel()
+        if not (known := p >= 0).all():
+            p, y = p[known], y[known]
+        bins = np.minimum((p * NUM_BINS).astype(np.intp), NUM_BINS - 1)
+        for total, weights in zip(sums, (None, p, y), strict=True):
+            total += np.bincount(bins, weights, minlength=NUM_BINS)
+    entries = np.where(sums[0] > 0, sums[0], np.nan)
+    return Reliability(sums[0].astype(np.int64), sums[1] / entries, sums[2] / entries)
+
+
+# --- rows in blocks, and what they may hold ---------------------------------------------------------------------------
+
+
+def row_blocks(array: np.ndarray) -> Iterator[slice]:
+    """Yields the rows of an array (N, L) in blocks of about `BLOCK` entries. There is at least one block."""
+    num_rows, num_labels = np.shape(array)
+    step = max(1, BLOCK // max(num_labels, 1))
+    for start in range(0, max(num_rows, 1), step):
+        yield slice(start, start + step)
+
+
+def with_known_labels(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both arrays, (N, L), without the rows that have no known label."""
+    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+    rows = np.concatenate([(labels[block] >= 0).any(1) for block in row_blocks(labels)])
+    return (probabilities, labels) if rows.all() else (probabilities[rows], labels[rows])
+
+
+def mask_unknown(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities and gold sets, (n, L) each; the sets are bool. An unknown label gets the probability -1, which no
+    threshold decides and every label outranks."""
+    known = labels >= 0
+    return probabilities if known.all() else np.where(known, probabilities, -1.0), labels > 0
+
+
+def decided_and_gold(decisions: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Decided, gold and known labels, bool (N, L); an unknown label is neither decided nor gold."""
+    decided, labels = np.asarray(decisions, dtype=bool), np.asarray(labels)
+    known = labels >= 0
+    return (decided if known.all() else decided & known), labels > 0, known
+
+
+def checked_blocks(probabilities: np.ndarray, labels: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields blocks of rows of probabilities and labels (N, L), each as [`checked`] returns it. Raises ValueError as
+    that does, and if no label of any row is known."""
+    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+    check_shapes(probabilities, labels)
+    if probabilities.size == 0:
+        raise ValueError(f"there are no examples or no labels to score: the arrays have shape {probabilities.shape}")
+    any_known = False
+    for rows in row_blocks(probabilities):
+        p, gold = checked(probabilities[rows], labels[rows], rows.start)
+        if len(gold):
+            any_known = True
+            yield p, gold
+    if not any_known:
+        raise ValueError(f"all labels of these {len(labels)} examples are unknown, so there is nothing to score")
+
+
+def check_shapes(probabilities: np.ndarray, labels: np.ndarray) -> None:
+    """Raises ValueError unless both arrays are (N, L)."""
+    if probabilities.ndim != 2 or probabilities.shape != labels.shape:
+        raise ValueError(
+            f"probabilities and labels must both be (examples, labels); found {probabilities.shape} and {labels.shape}"
+        )
+
+
+def checked(probabilities: np.ndarray, labels: np.ndarray, first_row: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities (n, L), float64, and gold sets (n, L), bool, by [`mask_unknown`], without the rows that have no
+    known label.
+
+    Args:
+        probabilities, labels: a block of rows (n, L).
+        first_row: the number of its first row, for messages.
+
+    Raises:
+        ValueError: an entry is outside its range; the message gives its place.
+    """
+    # float64: a threshold tuned in float64 and applied in float32 would decide ties differently
+    probabilities, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
+    known = check_entries(probabilities, labels, first_row)
+    rows = slice(None) if known.all() else known.any(1)
+    return mask_unknown(probabilities[rows], labels[rows])
+
+
+def check_entries(probabilities: np.ndarray, labels: np.ndarray, first_row: int = 0) -> np.ndarray:
+    """Which labels are known, (n, L) bool. Arguments and errors are those of [`checked`]."""
+    check_shapes(probabilities, labels)
+    known = (labels == 0) | (labels == 1)
+    valid = known if known.all() else known | (labels == -1) | (labels != labels)
+    for name, values, good, expected in (
+        ("probabilities", probabilities, (probabilities >= 0) & (probabilities <= 1), "0 to 1: logits need a sigmoid"),
+        ("labels", labels, valid, "0 or 1, or -1: unknown"),
+    ):
+        if not good.all():
+            row, column = np.argwhere(~good)[0]
+            raise ValueError(f"{name}[{first_row + row}, {column}] is {values[row, column]}, expected {expected}")
+    return known

@@ -1,5 +1,5 @@
-"""Reports on a trained model of label sets: figures under all decoders, predictions, files, a table, hints; then its
-model cards: names for the Hub, code snippets, and how its decoders decide, in words.
+"""The reports on a run of label sets: the names of its figures, the figures under all decoders, the evaluation and the
+end of a run with its files, table and hints, and the model cards.
 """
 
 from __future__ import annotations
@@ -48,68 +48,7 @@ if TYPE_CHECKING:
     from ...training.base import StructuredTrainer
 
 
-class DecoderFigures:
-    """The figures of [`score_decoders`] for one split, a batch at a time, with the decoders `fixed` and `threshold`.
-
-    Args:
-        decisions: fitted on validation.
-        keys: decoder -> key of its example F1.
-
-    Attributes:
-        at_half: the figures at 0.5, and the example F1 at each threshold.
-        figures: those of all decoders, after the last batch.
-    """
-
-    def __init__(self, decisions: LabelDecisions, keys: dict[str, str]):
-        self.keys = keys
-        self.at_half = MultiLabelByBatch()
-        names = [name for name in decisions.names if name.removesuffix(NEVER_EMPTY) in (FIXED, THRESHOLD)]
-        self._counts = DecidedCounts(decisions, names)
-        self.figures: dict[str, float] = {}
-
-    def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
-        """Add a batch, as [`MultiLabelByBatch`] does; after the last one, `figures` cover all batches. They stay
-        empty if no label is known."""
-        p, gold = scored_rows(eval_prediction)
-        self.at_half.add(p, gold)
-        self._counts.add(p, gold, p >= 0)
-        if compute_result and self.at_half.num_rows:
-            self.figures = self._result()
-        return {}
-
-    def _result(self) -> dict[str, float]:
-        figures = self.at_half.result()
-        del figures["threshold"], figures["f1_example_tuned"]  # tuned on these very rows
-        counts = self._counts
-        figures |= counts.hierarchical(FIXED)
-        for ending, name in (("tuned", THRESHOLD), ("decided", counts.decisions.decoder)):
-            figures |= {f"{key}_{ending}": value for key, value in counts.figures(name).items()}
-        return figures | {self.keys[name]: counts.figures(name)["f1_example"] for name in counts.sets}
-
-
-def evaluate_by_batch(
-    trainer: StructuredTrainer, splits: dict[str, Any], keys: dict[str, str]
-) -> tuple[dict[str, float], np.ndarray]:
-    """The same as [`evaluate_multilabel`], batch by batch: fit the decisions on the split `eval`, store them, and score
-    all splits with labels.
-
-    Args:
-        splits: data sets by name, `eval` first.
-        keys: as for [`DecoderFigures`].
-
-    Returns:
-        the figures, and the example F1 of `eval` at each threshold of `DEFAULT_GRID`, (G,).
-    """
-    decisions = fit_threshold(trainer, splits["eval"], getattr(trainer.args, "decoder", None))
-    store(trainer, decisions)
-    metrics: dict[str, float] = {}
-    scorers = {split: DecoderFigures(decisions, keys) for split in splits}
-    for split, scorer in scorers.items():
-        trainer.give_by_batch(splits[split], scorer)
-        metrics |= {f"{split}_{name}": value for name, value in scorer.figures.items()}
-    assert decisions.threshold is not None
-    return metrics | {"threshold": decisions.threshold}, scorers["eval"].at_half.threshold_curve()
-
+# --- the names of figures ---------------------------------------------------------------------------------------------
 
 NAMED = {  # decoder -> key of its example F1 in the result files, without `eval_` or `test_`, and its name for readers
     FIXED: ("f1_example", "at 0.5"),
@@ -180,10 +119,9 @@ GRID_DECISIONS = {
     for name, key in DECODER_FIGURES.items()
 }
 GRID_DECISIONS |= {f"logistic regression {words}": f"_linear_{on}" for on, words in LINEAR.items()}
-NOT_WRITTEN = (
-    f"_predictions.jsonl and {LABEL_REPORT} are not written: the probabilities of all rows are too many to keep. "
-    "seal-hf predict writes predictions of any number of rows."
-)
+
+
+# --- figures under all decoders ---------------------------------------------------------------------------------------
 
 
 def score_decoders(
@@ -245,6 +183,129 @@ def score_decoders(
     return metrics, per_example if "test_f1_example" in metrics else {}
 
 
+def evaluate_by_batch(
+    trainer: StructuredTrainer, splits: dict[str, Any], keys: dict[str, str]
+) -> tuple[dict[str, float], np.ndarray]:
+    """The same as [`evaluate_multilabel`], batch by batch: fit the decisions on the split `eval`, store them, and score
+    all splits with labels.
+
+    Args:
+        splits: data sets by name, `eval` first.
+        keys: as for [`DecoderFigures`].
+
+    Returns:
+        the figures, and the example F1 of `eval` at each threshold of `DEFAULT_GRID`, (G,).
+    """
+    decisions = fit_threshold(trainer, splits["eval"], getattr(trainer.args, "decoder", None))
+    store(trainer, decisions)
+    metrics: dict[str, float] = {}
+    scorers = {split: DecoderFigures(decisions, keys) for split in splits}
+    for split, scorer in scorers.items():
+        trainer.give_by_batch(splits[split], scorer)
+        metrics |= {f"{split}_{name}": value for name, value in scorer.figures.items()}
+    assert decisions.threshold is not None
+    return metrics | {"threshold": decisions.threshold}, scorers["eval"].at_half.threshold_curve()
+
+
+class DecoderFigures:
+    """The figures of [`score_decoders`] for one split, a batch at a time, with the decoders `fixed` and `threshold`.
+
+    Args:
+        decisions: fitted on validation.
+        keys: decoder -> key of its example F1.
+
+    Attributes:
+        at_half: the figures at 0.5, and the example F1 at each threshold.
+        figures: those of all decoders, after the last batch.
+    """
+
+    def __init__(self, decisions: LabelDecisions, keys: dict[str, str]):
+        self.keys = keys
+        self.at_half = MultiLabelByBatch()
+        names = [name for name in decisions.names if name.removesuffix(NEVER_EMPTY) in (FIXED, THRESHOLD)]
+        self._counts = DecidedCounts(decisions, names)
+        self.figures: dict[str, float] = {}
+
+    def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
+        """Add a batch, as [`MultiLabelByBatch`] does; after the last one, `figures` cover all batches. They stay
+        empty if no label is known."""
+        p, gold = scored_rows(eval_prediction)
+        self.at_half.add(p, gold)
+        self._counts.add(p, gold, p >= 0)
+        if compute_result and self.at_half.num_rows:
+            self.figures = self._result()
+        return {}
+
+    def _result(self) -> dict[str, float]:
+        figures = self.at_half.result()
+        del figures["threshold"], figures["f1_example_tuned"]  # tuned on these very rows
+        counts = self._counts
+        figures |= counts.hierarchical(FIXED)
+        for ending, name in (("tuned", THRESHOLD), ("decided", counts.decisions.decoder)):
+            figures |= {f"{key}_{ending}": value for key, value in counts.figures(name).items()}
+        return figures | {self.keys[name]: counts.figures(name)["f1_example"] for name in counts.sets}
+
+
+# --- the evaluation of a trained net ----------------------------------------------------------------------------------
+
+
+def evaluate_multilabel(
+    trainer: Trainer, eval_dataset: Any, test_dataset: Any
+) -> tuple[dict[str, float], np.ndarray | None, np.ndarray | None]:
+    """Predict validation and test, fit the decisions on validation, and score both under every decoder. If a split has
+    too many probabilities to keep, the decoders are `fixed` and `threshold`, and no probabilities are returned.
+
+    The decisions are also stored in the task-net's config; call `trainer.save_model()` afterwards to write them. Every
+    process gets the same result.
+
+    Args:
+        trainer: its model's first output is logits (N, L). `args.decoder`, if set, names the decoder.
+        eval_dataset: the validation split, with labels (N, L).
+        test_dataset: the test split, or None; without labels it is predicted but not scored.
+
+    Returns:
+        metrics: as `score_decoders` returns.
+        probabilities: (N, L) of the test split, or None.
+        labels: (N, L) of the test split, or None.
+
+    Raises:
+        ValueError: an empty split, a validation split without labels, or outputs that `multilabel_metrics` refuses.
+    """
+    found = _evaluated(trainer, eval_dataset, test_dataset)
+    return found.metrics, *found.predicted.get("test", (None, None))
+
+
+class Evaluated(NamedTuple):
+    """What an evaluation of label sets found.
+
+    Attributes:
+        metrics: as `score_decoders` returns.
+        predicted: split, `eval` or `test` -> probabilities and labels, as `predict_multilabel` returns; empty if the
+            probabilities are too many to keep.
+        curve: (G,) example F1 of validation at each threshold of `DEFAULT_GRID`.
+    """
+
+    metrics: dict[str, float]
+    predicted: dict[str, tuple[np.ndarray, np.ndarray | None]]
+    curve: np.ndarray
+
+
+def _evaluated(trainer: Any, eval_dataset: Any, test_dataset: Any) -> Evaluated:
+    """As `evaluate_multilabel`."""
+    splits = _splits(eval_dataset, test_dataset)
+    if is_fitted_by_batch(trainer, max(map(len, splits.values())), getattr(trainer.args, "decoder", None)):
+        metrics, curve = evaluate_by_batch(trainer, splits, DECODER_FIGURES)
+        return Evaluated(metrics, {}, curve)
+    predicted = predict_multilabel(trainer, eval_dataset, test_dataset)
+    probabilities, labels = predicted["eval"]
+    assert labels is not None, "as predict_multilabel says"
+    decisions = fit_labels(trainer, probabilities, labels, getattr(trainer.args, "decoder", None))
+    store(trainer, decisions)
+    test = predicted.get("test", (None, None))
+    metrics, _ = score_decoders(probabilities, labels, *test, decisions=decisions)
+    return Evaluated(metrics, predicted, threshold_curve(probabilities, labels))
+
+
 def predict_multilabel(
     trainer: Trainer, eval_dataset: Any, test_dataset: Any
 ) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
@@ -280,61 +341,15 @@ def _splits(eval_dataset: Any, test_dataset: Any) -> dict[str, Any]:
     return {"eval": eval_dataset} if test_dataset is None else {"eval": eval_dataset, "test": test_dataset}
 
 
-class Evaluated(NamedTuple):
-    """What an evaluation of label sets found.
+# --- the end of a run: its files, tables and hints --------------------------------------------------------------------
 
-    Attributes:
-        metrics: as `score_decoders` returns.
-        predicted: split, `eval` or `test` -> probabilities and labels, as `predict_multilabel` returns; empty if the
-            probabilities are too many to keep.
-        curve: (G,) example F1 of validation at each threshold of `DEFAULT_GRID`.
-    """
-
-    metrics: dict[str, float]
-    predicted: dict[str, tuple[np.ndarray, np.ndarray | None]]
-    curve: np.ndarray
-
-
-def evaluate_multilabel(
-    trainer: Trainer, eval_dataset: Any, test_dataset: Any
-) -> tuple[dict[str, float], np.ndarray | None, np.ndarray | None]:
-    """Predict validation and test, fit the decisions on validation, and score both under every decoder. If a split has
-    too many probabilities to keep, the decoders are `fixed` and `threshold`, and no probabilities are returned.
-
-    The decisions are also stored in the task-net's config; call `trainer.save_model()` afterwards to write them. Every
-    process gets the same result.
-
-    Args:
-        trainer: its model's first output is logits (N, L). `args.decoder`, if set, names the decoder.
-        eval_dataset: the validation split, with labels (N, L).
-        test_dataset: the test split, or None; without labels it is predicted but not scored.
-
-    Returns:
-        metrics: as `score_decoders` returns.
-        probabilities: (N, L) of the test split, or None.
-        labels: (N, L) of the test split, or None.
-
-    Raises:
-        ValueError: an empty split, a validation split without labels, or outputs that `multilabel_metrics` refuses.
-    """
-    found = _evaluated(trainer, eval_dataset, test_dataset)
-    return found.metrics, *found.predicted.get("test", (None, None))
-
-
-def _evaluated(trainer: Any, eval_dataset: Any, test_dataset: Any) -> Evaluated:
-    """As `evaluate_multilabel`."""
-    splits = _splits(eval_dataset, test_dataset)
-    if is_fitted_by_batch(trainer, max(map(len, splits.values())), getattr(trainer.args, "decoder", None)):
-        metrics, curve = evaluate_by_batch(trainer, splits, DECODER_FIGURES)
-        return Evaluated(metrics, {}, curve)
-    predicted = predict_multilabel(trainer, eval_dataset, test_dataset)
-    probabilities, labels = predicted["eval"]
-    assert labels is not None, "as predict_multilabel says"
-    decisions = fit_labels(trainer, probabilities, labels, getattr(trainer.args, "decoder", None))
-    store(trainer, decisions)
-    test = predicted.get("test", (None, None))
-    metrics, _ = score_decoders(probabilities, labels, *test, decisions=decisions)
-    return Evaluated(metrics, predicted, threshold_curve(probabilities, labels))
+NOT_WRITTEN = (
+    f"_predictions.jsonl and {LABEL_REPORT} are not written: the probabilities of all rows are too many to keep. "
+    "seal-hf predict writes predictions of any number of rows."
+)
+ENOUGH_GOLD = 5  # rows with a label: if none of them is decided so, that is hardly chance
+SHOWN_LABELS = 5  # the most that a hint names
+ALIKE = 0.01  # of the mean probability of a label: within it a net says the same of all rows
 
 
 def label_ending(
@@ -484,11 +499,6 @@ def closing_table(metrics: Mapping[str, float], decisions: LabelDecisions | None
     return table.lstrip("\n")
 
 
-ENOUGH_GOLD = 5  # rows with a label: if none of them is decided so, that is hardly chance
-SHOWN_LABELS = 5  # the most that a hint names
-ALIKE = 0.01  # of the mean probability of a label: within it a net says the same of all rows
-
-
 def hint_of_collapse(probabilities: np.ndarray, args: TrainingArguments) -> str | None:
     """The hint for a net that gives all validation rows nearly the same `probabilities` (N, L); None for others, for
     NaN, and for a single row."""
@@ -569,23 +579,47 @@ def hint_of_baseline(score: float, baseline: float, reads: str, lower_is_better:
     )
 
 
-def _by_pipeline(pipeline: str, scores: str, imported: str = "") -> dict[str, str]:
-    """Decoder -> code that applies it to the scores of a pipeline of transformers.
+# --- model cards: how the decoders decide, in words -------------------------------------------------------------------
 
-    Args:
-        pipeline: its arguments.
-        scores: an expression for the labels' scores.
-        imported: a line before all others.
-    """
-    begin = f"{imported}from transformers import pipeline\n\nclassify = pipeline({pipeline})\n"
-    decided = f'scores = {scores}\nlabels = [score["label"] for score in scores if score["score"] >= {{}}]\n'
-    of_label = (
-        "config = classify.model.config\n"
-        'thresholds = {config.id2label[i]: t for i, t in enumerate(config.decisions["thresholds"])}\n'
-    )
-    one = begin + decided.format("$threshold")
-    return {FIXED: one, THRESHOLD: one, "thresholds": begin + of_label + decided.format('thresholds[score["label"]]')}
+BEST_SET = "It decides the label set with the highest expected example F1"
+BEST_CLOSED_SET = f"{BEST_SET} among the sets that contain all ancestors of their labels"
+DECIDES = {
+    "thresholds": "Each label has its own threshold, see the table of labels.",
+    "expected_f1": f"{BEST_SET}.",
+    CLOSED: f"{BEST_CLOSED_SET}.",
+}
+WITH_ANCESTORS = "If that gives no label, it decides the likeliest one and its ancestors."
+NEVER = {
+    "thresholds": "If that gives no label, it decides the one nearest to its threshold.",
+    CLOSED: WITH_ANCESTORS,
+    CALIBRATED_CLOSED: WITH_ANCESTORS,
+    "": "If that gives no label, it decides the likeliest one.",
+}
+OF_TRAINING = "The label sets of the training rows count by their frequency. It decides the"
+CALIBRATED = {
+    "calibrated_f1": BEST_SET,
+    CALIBRATED_JACCARD: BEST_SET.replace("example F1", "Jaccard index"),
+    CALIBRATED_CLOSED: BEST_CLOSED_SET,
+    SEEN: f"{OF_TRAINING} most probable set",
+    SEEN_F1: f"{OF_TRAINING} set with the highest expected {{of}}",
+}
 
+
+def _in_words(name: str, decisions: Mapping[str, Any]) -> str:
+    plain = name.removesuffix(NEVER_EMPTY)
+    if plain in (FIXED, THRESHOLD):
+        said = cut_in_words("A label is decided", plain, decisions)
+    elif plain in CALIBRATED:
+        scale, shift = (float(f"{decisions['calibration'][key]:.4g}") for key in ("scale", "shift"))
+        formula = f"σ({scale:g} · logit(p) {'-+'[shift >= 0]} {abs(shift):g})"
+        of = "Jaccard index" if decisions.get("target") == JACCARD else "example F1"
+        said = f"{CALIBRATED[plain].format(of=of)}, on calibrated probabilities: {formula}."
+    else:
+        said = DECIDES[plain]
+    return said if name == plain else f"{said} {NEVER.get(plain, NEVER[''])}"
+
+
+# --- model cards: code that loads and applies the net -----------------------------------------------------------------
 
 PEFT = """\
 import torch
@@ -641,54 +675,42 @@ with torch.no_grad():
     probabilities = model(**inputs).logits.sigmoid()
 labels = (probabilities >= $threshold).nonzero()[:, 1]  # ids of the table below
 """
-
-BEST_SET = "It decides the label set with the highest expected example F1"
-BEST_CLOSED_SET = f"{BEST_SET} among the sets that contain all ancestors of their labels"
-DECIDES = {
-    "thresholds": "Each label has its own threshold, see the table of labels.",
-    "expected_f1": f"{BEST_SET}.",
-    CLOSED: f"{BEST_CLOSED_SET}.",
-}
-WITH_ANCESTORS = "If that gives no label, it decides the likeliest one and its ancestors."
-NEVER = {
-    "thresholds": "If that gives no label, it decides the one nearest to its threshold.",
-    CLOSED: WITH_ANCESTORS,
-    CALIBRATED_CLOSED: WITH_ANCESTORS,
-    "": "If that gives no label, it decides the likeliest one.",
-}
-OF_TRAINING = "The label sets of the training rows count by their frequency. It decides the"
-CALIBRATED = {
-    "calibrated_f1": BEST_SET,
-    CALIBRATED_JACCARD: BEST_SET.replace("example F1", "Jaccard index"),
-    CALIBRATED_CLOSED: BEST_CLOSED_SET,
-    SEEN: f"{OF_TRAINING} most probable set",
-    SEEN_F1: f"{OF_TRAINING} set with the highest expected {{of}}",
-}
+PIPED = '"text-classification", $name, top_k=None', "classify([$piped]$cut)[0]"
+PIPED_IMAGES = '"image-classification", $name, top_k=$num_labels', 'classify("image.png")'
+IMPORTED = "import seal_hf  # registers the {} with the Auto classes\n"
 
 
-def _decided_figures(decoder: str) -> list[str]:
-    return [key for key in FIGURES if key.endswith("_decided")]
+def _by_pipeline(pipeline: str, scores: str, imported: str = "") -> dict[str, str]:
+    """Decoder -> code that applies it to the scores of a pipeline of transformers.
+
+    Args:
+        pipeline: its arguments.
+        scores: an expression for the labels' scores.
+        imported: a line before all others.
+    """
+    begin = f"{imported}from transformers import pipeline\n\nclassify = pipeline({pipeline})\n"
+    decided = f'scores = {scores}\nlabels = [score["label"] for score in scores if score["score"] >= {{}}]\n'
+    of_label = (
+        "config = classify.model.config\n"
+        'thresholds = {config.id2label[i]: t for i, t in enumerate(config.decisions["thresholds"])}\n'
+    )
+    one = begin + decided.format("$threshold")
+    return {FIXED: one, THRESHOLD: one, "thresholds": begin + of_label + decided.format('thresholds[score["label"]]')}
 
 
-def _in_words(name: str, decisions: Mapping[str, Any]) -> str:
-    plain = name.removesuffix(NEVER_EMPTY)
-    if plain in (FIXED, THRESHOLD):
-        said = cut_in_words("A label is decided", plain, decisions)
-    elif plain in CALIBRATED:
-        scale, shift = (float(f"{decisions['calibration'][key]:.4g}") for key in ("scale", "shift"))
-        formula = f"σ({scale:g} · logit(p) {'-+'[shift >= 0]} {abs(shift):g})"
-        of = "Jaccard index" if decisions.get("target") == JACCARD else "example F1"
-        said = f"{CALIBRATED[plain].format(of=of)}, on calibrated probabilities: {formula}."
-    else:
-        said = DECIDES[plain]
-    return said if name == plain else f"{said} {NEVER.get(plain, NEVER[''])}"
-
+# --- model cards: one for each way to save a net ----------------------------------------------------------------------
 
 EXAMPLES = (  # texts, and a second one for models of pairs
     ("The parcel came two days late and the box was torn, but the lamp works.", "The lamp is broken."),
     ("What a match! I cannot stop smiling.", "The speaker is happy."),
     ("Prices of crude oil fell after the harvest of wheat was better than expected.", "Oil became dearer."),
 )
+
+
+def _decided_figures(decoder: str) -> list[str]:
+    return [key for key in FIGURES if key.endswith("_decided")]
+
+
 LABELS: dict[str, Any] = {
     "seal": SEAL.format("$given"),
     "plainly": "Without `seal_hf`, `transformers` gives the probability of each label and decides nothing.",
@@ -715,10 +737,6 @@ IMAGE_SETS: dict[str, Any] = LABELS | {
     "unit": "image",
     "files": ("new_images", "predictions.csv"),
 }
-PIPED = '"text-classification", $name, top_k=None', "classify([$piped]$cut)[0]"
-PIPED_IMAGES = '"image-classification", $name, top_k=$num_labels', 'classify("image.png")'
-IMPORTED, CNN = "import seal_hf  # registers the {} with the Auto classes\n", "convolutional net"
-
 CARDS = {
     "text": CardKind(_by_pipeline(*PIPED), **LABELS),
     "peft": CardKind({FIXED: PEFT, THRESHOLD: PEFT}, **LABELS | PEFT_LIBRARY),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -176,11 +176,10 @@ def evaluate(prepared: Prepared, data: TagSequenceData, arguments: Arguments) ->
     return tag_ending(prepared.trainer, prepared.splits, data, facts, judged_tags(data.kind))
 
 
-@dataclass
-class TaggerArguments(OriginArguments):
-    """The two nets."""
+@dataclass(kw_only=True)
+class EncoderArguments(OriginArguments):
+    """How an encoder is trained, and what it reads of a sentence."""
 
-    model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})
     adapter: str | None = field(default=None, metadata={"help": f"Train only an adapter: {', '.join(METHODS)}."})
     quantization: str | None = field(
         default=None, metadata={"help": f"Base of the adapter in: {', '.join(QUANTIZATIONS)}."}
@@ -189,6 +188,13 @@ class TaggerArguments(OriginArguments):
     truncation: bool = field(
         default=False, metadata={"help": "Cut longer sentences; words that are cut get the first tag (O)."}
     )
+
+
+@dataclass
+class TaggerArguments(EncoderArguments):
+    """The two nets."""
+
+    model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})
     energy: str = field(
         default="chain", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('tag_sequence'))}."}
     )
@@ -263,26 +269,18 @@ class RoleDataArguments:
 
 
 @dataclass
-class RoleArguments(OriginArguments):
+class RoleArguments(EncoderArguments):
     """The two nets, and what they read."""
 
     model_name_or_path: str = field(metadata={"help": "Hugging Face encoder or token classifier."})
     max_eval_rows: int | None = field(
         default=None, metadata={"help": "Validate on this many first rows while training."}
     )
-    adapter: str | None = field(default=None, metadata={"help": f"Train only an adapter: {', '.join(METHODS)}."})
-    quantization: str | None = field(
-        default=None, metadata={"help": f"Base of the adapter in: {', '.join(QUANTIZATIONS)}."}
-    )
     predicate_marker: str | None = field(
         default=None,
         metadata={
             "help": f"One of {', '.join(PREDICATE_MARKERS)}; default: token_type, if the encoder has token types."
         },
-    )
-    max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
-    truncation: bool = field(
-        default=False, metadata={"help": "Cut longer sentences; words that are cut get the first tag (O)."}
     )
     energy: str = field(
         default="tag_attention", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('tag_sequence'))}."}
@@ -356,15 +354,13 @@ def evaluate_trees(prepared: Prepared, data: TagSequenceData, arguments: Argumen
     return tag_ending(prepared.trainer, prepared.splits, data, card_facts(data, arguments), TREES)
 
 
-TREE_PROGRAM = Program(
-    TREE_ARGUMENTS,
+TREE_PROGRAM = replace(
+    PROGRAM,
+    arguments=TREE_ARGUMENTS,
     task="trees",
     metric="f1",
     recipes={"BiLSTM": "parsing", "encoder": "parsing_text"},
-    from_scratch=FROM_SCRATCH,
-    kind=kind,
     loader=load_trees,
-    ranges=ranges,
     make_trainer=make_tree_trainer,
     evaluate=evaluate_trees,
 )
