@@ -75,12 +75,6 @@ def balanced(about: str, group: str = SEAL, **settings: Any) -> Method:
     return dynamic(about, "nce", {"energy_weight": SHARE}, group, {"energy_weight": 0.5}, **settings)
 
 
-def mutual(about: str, **settings: Any) -> Method:
-    """A second net with cross-entropy takes the place of the loss-net. λ1 is the weight of what each net learns of the
-    other."""
-    return dynamic(about, "mutual", group=BASELINE, first={"energy_weight": 1.0}, global_size=0, **settings)
-
-
 def static(about: str, loss: str, network: str) -> Method:
     """SEAL-static: a trained and frozen energy network serves as a loss."""
     settings = {"energy_loss": loss, "loss_net_steps": 0, "loss_net_encoder": "separate"}
@@ -119,9 +113,13 @@ METHODS: dict[str, Method] = {
         {**NET, "soft_f1_weight": LogUniform(0.3, 30.0)},
         {"soft_f1_weight": 3.0},
     ),
-    "mutual": mutual("mutual learning: a second net with cross-entropy in place of the loss-net"),
-    "mutual_shared": mutual("mutual learning on the task-net's features", loss_net_encoder="shared"),
-    "mutual_separate": mutual("mutual learning, an encoder each", loss_net_encoder="separate"),
+    "mutual": dynamic(
+        "mutual learning: a second net with cross-entropy in place of the loss-net",
+        "mutual",
+        group=BASELINE,
+        first={"energy_weight": 1.0},  # the weight of what each net learns of the other
+        global_size=0,
+    ),
     "gbi_spen": network("SPEN: margin, loss-augmented inference", "spen", 0.01, task_net_path="ce"),
     "gbi_dvn": network("DVN: regression, adversarial and gold points", "dvn", 0.1),
     "gbi_nce": network("NCE with frozen cross-entropy noise", "nce", 0.03, task_net_path="ce"),

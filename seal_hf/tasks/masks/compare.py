@@ -91,14 +91,6 @@ METHODS: dict[str, Method] = {
     "regression": dynamic("regression on soft IoU", "regression"),
     "regression_s": dynamic("regression on perturbed outputs", "regression_s", FEW_SAMPLES),
     "nce": dynamic("NCE, independent pixels", "nce", FEW_SAMPLES),
-    "nce_patches": dynamic(
-        "NCE, samples of patches",
-        "nce",
-        FEW_SAMPLES,
-        sample_coherence="patches",
-        coherence_size=2,  # the noise term tells larger patches from gold by itself
-        independent_share=0.5,
-    ),
     "ranking": dynamic("ranking, independent pixels", "ranking", FEW_SAMPLES),
     "ranking_field": dynamic("ranking, smooth samples", "ranking", FEW_SAMPLES, sample_coherence="field"),
     "ranking_inputs": dynamic(

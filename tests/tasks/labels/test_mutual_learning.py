@@ -197,11 +197,11 @@ def test_a_comparison_of_frozen_encoders_encodes_every_row_once(program, tmp_pat
     words = ["--dataset", str(tmp_path / "data"), "--model_name_or_path", str(tmp_path / "net")]
     words += "--freeze_encoder true --num_train_epochs 2 --per_device_train_batch_size 8 --budget 1".split()
     words += ["--seeds", "1", "--output_dir", str(tmp_path / "out")]
-    runs = program.main([*words, "--losses", "ce", "mutual_shared"])
+    runs = program.main([*words, "--losses", "ce", "nce_shared"])
     few = 4  # rows by which a run finds out what its head reads
     assert sorted(size for size in seen if size > few) == sorted(sizes.values())
     assert runs.settings("ce")["settings"] == {"learning_rate": pytest.approx(1e-3)}  # of a fresh head
-    assert set(runs.settings("mutual_shared")["settings"]) == {
+    assert set(runs.settings("nce_shared")["settings"]) == {
         "learning_rate",
         "loss_net_learning_rate",
         "energy_weight",
@@ -210,6 +210,6 @@ def test_a_comparison_of_frozen_encoders_encodes_every_row_once(program, tmp_pat
         program.main([*words, "--losses", "static_regression"])
     assert str(tmp_path) not in (tmp_path / "out" / "comparison.json").read_text()  # no folder of this machine
     seen.clear()
-    program.main([*words, "--losses", "mutual_separate"])
+    program.main([*words, "--losses", "nce_separate"])
     assert sorted(size for size in seen if size > few) == sorted(sizes.values())  # of its own encoder
-    assert 0 <= runs.load("mutual_separate", 1)["eval_energy_auc"] <= 1
+    assert 0 <= runs.load("nce_separate", 1)["eval_energy_auc"] <= 1
