@@ -1,4 +1,5 @@
-"""The command `seal-hf`, or `python -m seal_hf`. Subcommands are imported only when run: help and errors are quick."""
+"""The command `seal-hf`, or `python -m seal_hf`. A subcommand is imported only when it is run, so help and errors are
+quick."""
 
 from __future__ import annotations
 

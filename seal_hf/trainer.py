@@ -81,7 +81,8 @@ class SealTrainer(TwoNetTrainer):
         loss_net: a [`LossNet`] that replaces the model's own; unused with `energy_loss="ce"`.
         space: the output space; its task loss and options replace those of `args`. Default: the loss-net's space, else
             that of the task-net's class, else label sets, with the options of `args`.
-        task_loss: logits, labels -> (B,), replaces that of `args` (`OwnTaskLoss`); so does a `compute_loss_func`.
+        task_loss: a function (logits, labels) -> (B,) that replaces the task loss of `args`, see `OwnTaskLoss`. A
+            `compute_loss_func` replaces it too.
         decode_predictions: give `compute_metrics` and `predict` decoded outputs: tag ids (B, T) instead of logits.
         kwargs: as for the Trainer. Each call of `model_init` starts the loss-net anew.
 
@@ -108,7 +109,8 @@ class SealTrainer(TwoNetTrainer):
         return batches, num_items
 
     def training_step(self, model: nn.Module, inputs: dict[str, Tensor], num_items_in_batch: Any = None) -> Tensor:
-        """On the first micro-batch of a window: loss-net phase. Then the Trainer's own step: task-net phase."""
+        """Run the loss-net phase on the first micro-batch of a window, and then the Trainer's own step, which is the
+        task-net phase."""
         self.window.advance()
         self.has_computed = False
         check_begun(self.learner, self.args, self.callback_handler.callbacks)
@@ -195,7 +197,7 @@ class SealTrainer(TwoNetTrainer):
     # --- the loss-net's phase ----------------------------------------------------------------------------------------
 
     def loss_net_phase(self, window: list[dict[str, Tensor]]) -> None:
-        """n_E updates of the loss-net on candidates from the current task-net (SEAL Eq. 4), over the micro-batches of
+        """Update the loss-net n_E times on candidates from the current task-net (SEAL Eq. 4), over the micro-batches of
         the window."""
         outputs = [self._pending, *(None for _ in window[1:])]  # the task-net has run on the first of them
         detached = [self._detached(i, *given) for i, given in enumerate(zip(outputs, window, strict=True))]

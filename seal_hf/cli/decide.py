@@ -1,5 +1,5 @@
-"""`seal-hf decide fit`, `apply` and `report`: decisions on the scores of any model. The task of the outputs reads them
-and decides; see `decide` of [`Task`]. No torch is imported."""
+"""`seal-hf decide fit`, `apply` and `report`: decisions on the scores of any model. The task reads the scores and
+decides, see `decide` of [`Task`]. Torch is not imported."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Workers that share trials and runs through a storage of Optuna: a journal file on a disk that all see, or a data
-base. A worker shows that it lives by counting on; what a dead one was doing is taken over."""
+"""Workers that share trials and runs through a storage of Optuna: a journal file on a disk that all see, or a database.
+A worker counts up while it lives, and another one takes over what a dead worker was doing."""
 
 from __future__ import annotations
 

@@ -66,7 +66,8 @@ class LabelSets:
         return LabelSets(tuple(blocks), self.num_labels, self.dropped)
 
     def compact(self) -> tuple[Tensor, LabelSets]:
-        """The U labels that occur, (U,) ascending, and the same sets over these labels alone. The host reads U."""
+        """The U labels that occur, (U,) ascending, and the same sets over these labels alone. The host reads U, so this
+        waits for the device."""
         labels, places = torch.unique(torch.cat([i.flatten() for i, _ in self.blocks]), return_inverse=True)
         parts = places.split([index.numel() for index, _ in self.blocks])
         blocks = tuple((p.view_as(i), value) for p, (i, value) in zip(parts, self.blocks, strict=True))

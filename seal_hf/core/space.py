@@ -184,11 +184,11 @@ class OutputSpace(ABC):
         """Raise ValueError if the task-net's output cannot belong to this space. It looks at shapes only."""
 
     def check_shape(self, shape: tuple[int, ...], num_labels: int, where: str) -> None:  # noqa: B027
-        """Raise ValueError if a row's labels, in the data set called `where`, cannot have this shape."""
+        """Raise ValueError if the labels of a row cannot have this shape. The message calls the data set `where`."""
 
     def check_values(self, labels: Tensor, where: str) -> None:  # noqa: B027
-        """Raise ValueError if the labels of the data set called `where` are invalid in this space. It looks at values,
-        so call it at the start of a run."""
+        """Raise ValueError if labels are invalid in this space. The message calls the data set `where`. The check reads
+        values, so call it at the start of a run."""
 
     def see(self, labels: Tensor | None) -> None:  # noqa: B027
         """Look at all labels of a data set before a run or an evaluation, so that no step has to. If `labels` is None,
@@ -201,8 +201,8 @@ class OutputSpace(ABC):
                 raise ValueError(f"`{name}` is set, but {self.name} outputs do not support it. Leave it out.")
 
     def weigh(self, weights: dict[str, Tensor]) -> None:
-        """Set class weights of the task loss: argument -> weights. `pos_weight` and `label_weight` are (L,),
-        `class_weight` is (C,).
+        """Set the class weights of the task loss, given as argument -> weights. `pos_weight` and `label_weight` are
+        (L,), `class_weight` is (C,).
 
         Raises:
             ValueError: the task loss takes no class weights.

@@ -2,7 +2,7 @@
 embedded digits.
 
 Masks hold class ids from 0 on, and 255 (does not count). Two classes are 0 (background) and 1 (foreground). Image files
-often have 255 for the foreground: if no mask of such a data set holds a 1, 255 means foreground, and a note tells so.
+often have 255 for the foreground: if no mask of such a data set holds a 1, 255 means foreground, and a note says so.
 What the values of masks mean is settled when all are read.
 """
 

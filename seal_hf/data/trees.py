@@ -1,8 +1,8 @@
 """Constituency trees: files, folders and archives of bracketed trees as splits of words and tags, and as sentences to
 parse anew or to evaluate on.
 
-[`load_trees`] reads nothing or `toy_trees` -> the embedded grammar; a file of trees; a folder or a .zip of them, whose
-files are those named like TREE_FILES, in it and in its folders and archives.
+[`load_trees`] reads the embedded grammar (`toy_trees`, the default), a file of trees, or a folder or .zip of them. The
+files of a folder are those named like TREE_FILES, in it and in its folders and archives.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def load_trees(
     train_subset: str = "first",
     seed: int = 0,
 ) -> TagSequenceData:
-    """Load bracketed trees as tag sequences, one tag per word, see `core/trees.py`; what reading removes tells
-    `brackets.py`. The rows have the columns `words`, `tags` and `pos`, the parts of speech, which no tag holds.
+    """Load bracketed trees as tag sequences, one tag per word, see `core/trees.py`. `brackets.py` says what reading
+    removes. The rows have the columns `words`, `tags` and `pos`, the parts of speech, which no tag holds.
 
     Files whose names contain train, dev and test are these splits; without dev, a tenth of train is. A single file is
     split 80/10/10 at random, with `seed`. Other files are ordered by the numbers in their names and split 80/10/10, so

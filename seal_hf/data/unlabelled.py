@@ -1,5 +1,5 @@
-"""Few rows with gold: that of others is put aside (`num_labelled`), rows of a file have none (`unlabelled`), and the
-validation split is smaller (`max_validation_rows`)."""
+"""Data with few gold rows: the gold of the others is put aside (`num_labelled`), the rows of a file have none
+(`unlabelled`), and the validation split is smaller (`max_validation_rows`)."""
 
 from __future__ import annotations
 

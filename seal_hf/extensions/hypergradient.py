@@ -328,12 +328,12 @@ class Hypergradient:
     def adjoints(
         self, inners: Sequence[Loss], outers: Sequence[Loss], parameters: Parameters, reduce: Reduce = lambda v: v
     ) -> Adjoints:
-        """The directions at the present θ.
+        """The directions of the hypergradient at the present θ.
 
         Args:
             inners, outers: the losses of each micro-batch of an accumulation window, which are averaged.
-            parameters: φ, leaves.
-            reduce: mean of a flat vector over the processes, so that all have the same directions.
+            parameters: φ, as leaves of the graph.
+            reduce: gives the mean of a flat vector over the processes, so that all of them have the same directions.
         """
         if self.method == "none":
             return Adjoints(parameters)

@@ -1,4 +1,5 @@
-"""What has a trained energy learned? Reads a folder that `train mlc`, `train energy` or `train tagging` saved.
+"""What has a trained energy learned? The command reads a folder that `train mlc`, `train energy` or `train tagging`
+saved.
 
 seal-hf analyse hessian FOLDER --dataset bibtex --data_dir DATA --output_dir DIR
 seal-hf analyse gradients FOLDER --dataset bibtex --data_dir DATA --output_dir DIR --energy_weight 0.5

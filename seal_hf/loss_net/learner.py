@@ -115,13 +115,14 @@ class Learner:
         self.scaler.scale(loss).backward()
 
     def accumulate(self, synchronise: bool) -> contextlib.AbstractContextManager[None]:
-        """Context of one forward and backward; gradients are averaged over the processes only if `synchronise`."""
+        """Context for one forward and backward. The gradients are averaged over the processes only if `synchronise` is
+        True."""
         if synchronise or not isinstance(self.forward_net, DistributedDataParallel):
             return contextlib.nullcontext()
         return self.forward_net.no_sync()
 
     def apply(self) -> None:
-        """Unscale, clip, step, schedule: one update from the accumulated gradients."""
+        """Make one update from the accumulated gradients: unscale, clip, step, schedule."""
         self.scaler.unscale_(self.optimizer)
         limit = self.max_grad_norm or float("inf")
         self.grad_norm = clip_grad_norm(self.parameters, limit)

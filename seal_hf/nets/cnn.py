@@ -28,7 +28,8 @@ class CNNConfig(PretrainedConfig):
     Args:
         num_channels: number of the image's channels.
         hidden_sizes: channels of the convolutions.
-        grid: rows and columns into which the last feature map is averaged. More of them tell more of the places.
+        grid: rows and columns into which the last feature map is averaged. With more of them, more of the positions is
+            kept.
         hidden_size: H, width of the features.
         dropout: dropout rate in [0, 1) before the classifier.
 

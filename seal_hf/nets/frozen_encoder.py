@@ -7,9 +7,10 @@ written under another name and then renamed: an interrupted run continues where 
 folder.
 
 The head of a task-net is everything that reads the encoder's outputs: the classifier, the encoder's own pooler if it
-has one, and a loss-net that shares the features. Kept are the last hidden state of one token, the last if the head
-reads that one and else the first; the mean over the tokens; and the pooled output unless a pooler of the encoder makes
-it from the first token. The task-net itself stays whole, so that it is saved, loaded and evaluated like any other.
+has one, and a loss-net that shares the features. Three things are kept: the last hidden state of one token, which is
+the last token if the head reads that one and else the first; the mean over the tokens; and the pooled output, unless a
+pooler of the encoder makes it from the first token. The task-net itself stays whole, so that it is saved, loaded and
+evaluated like any other.
 """
 
 from __future__ import annotations

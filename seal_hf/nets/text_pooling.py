@@ -155,7 +155,7 @@ class PooledForSequenceClassification(PreTrainedModel):
         **kwargs: Any,
     ) -> SequenceClassifierOutput:
         """The encoder's inputs (B, T), padded on either side -> logits (B, L). With `labels` (B, L), also the loss:
-        cross-entropy summed over labels. Prefixes of PEFT (`past_key_values`) are no tokens that are pooled."""
+        cross-entropy summed over labels. The prefixes of PEFT (`past_key_values`) are not pooled."""
         given: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
         given |= {"token_type_ids": token_type_ids, "inputs_embeds": inputs_embeds, "use_cache": False}
         inputs = {name: value for name, value in given.items() if value is not None and name in self.reads}

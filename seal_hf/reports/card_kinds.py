@@ -1,4 +1,4 @@
-"""What differs between cards of kinds of output and of saved models: each task has its own, `Task.cards`.
+"""What differs between the model cards of outputs, and of ways to save a model. Each task has its own, `Task.cards`.
 
 In a snippet, `$name` is the repository and `$base` the checkpoint that the model began from, as Python strings.
 `$num_labels` and `$threshold` are numbers. `$cut` and `$columns` are further arguments of a tokenizer and of `predict`,

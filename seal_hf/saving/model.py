@@ -97,7 +97,7 @@ class SealModel(nn.Module):
         """The processor that was saved beside the task-net."""
 
     def forward(self, **inputs: Tensor) -> ModelOutput:
-        """The task-net alone, as at prediction time."""
+        """Run the task-net alone, as at prediction time."""
         return self.task_net(**inputs)
 
     def energy(self, y: Tensor, mask: Tensor | None = None, **inputs: Tensor) -> Tensor:

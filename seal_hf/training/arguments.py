@@ -298,8 +298,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             Gimpel & Smith 2010).
         distinct_samples (`bool`, default False): leave out a sample that equals the gold or an earlier sample.
         gold_mix (`float`, default 0.0): m in [0, 1): each entry of a sample is the gold's with probability m; their
-            log-probability is that of the mixture. A CRF has the gold mixed into its emissions. A heuristic, see
-            `Ranking`.
+            log-probability is that of the mixture. A CRF has the gold mixed into its emissions. This is a heuristic,
+            see `Ranking`.
 
     Parameters that control the task loss, with a loss-net or, under `energy_loss="ce"`, alone:
         task_loss (`str`, default `"cross_entropy"`): the task-net's own loss: `cross_entropy`, `focal`, `asymmetric`,
@@ -365,8 +365,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             encoder. They are computed once per row, without dropout, and kept in `loss_net_feature_cache`, or in
             `_features` in the output folder. A pooler belongs to the head. A loss-net's own encoder (`separate`) is
             frozen too; a `shared` one reads the same features. The saved model is whole and plain.
-        loss_net_feature_cache (`str`, optional): folder. The loss-net's own pretrained encoder is frozen; its features
-            are computed once for all rows and read from this folder.
+        loss_net_feature_cache (`str`, optional): a folder. The loss-net's own pretrained encoder is frozen; its
+            features are computed once for all rows and read from this folder.
         adapter_export (`str`, default `"auto"`): how a task-net with adapters is saved and pushed: `merged` into plain
             weights; `adapter`, the adapter alone in its library's format; or `auto`, merged if this kind of adapter can
             be. Checkpoints hold the adapters alone.
@@ -375,9 +375,9 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         loss_net_encoder_learning_rate (`float`, optional): rate of the loss-net's own encoder or adapter; default: the
             task-net's `learning_rate`; for an MLP, BiLSTM or CNN `loss_net_learning_rate`. A pretrained encoder
             needs a small rate (the authors: 1e-5 beside 1e-4 for the head).
-        loss_net_warmup_steps (`int`, default 0): in loss-net updates.
-        loss_net_lr_scheduler_type (`str`, default `"constant"`): as the authors; any schedule of `transformers`
-            without extra arguments.
+        loss_net_warmup_steps (`int`, default 0): the warm-up of this rate, in loss-net updates.
+        loss_net_lr_scheduler_type (`str`, default `"constant"`): schedule of this rate, any of `transformers` without
+            extra arguments. The authors' is constant.
         loss_net_max_grad_norm (`float`, default 10.0): gradient clipping of the loss-net; 0 = none.
 
     Parameters that control the decisions that are saved with the task-net, and its card:
@@ -393,7 +393,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             table with the columns label, false_positive and false_negative.
         fold_decision (`bool`, default False): the model saved at the end holds the decision in its classifier's bias:
             any code that cuts at 0.5 then decides as validation chose. The choice is among thresholds only.
-        license (`str`, optional): of the model card.
+        license (`str`, optional): the license on the model card.
 
     Parameters that control time and memory (of the task-net: the Trainer's `gradient_checkpointing`, `torch_compile`):
         loss_net_gradient_checkpointing (`bool`, default False): the loss-net's own encoder recomputes its layers in the

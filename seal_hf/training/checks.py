@@ -1,5 +1,5 @@
 """Checks of a run, at its start and in its steps: whether nets and arguments go together. Checks of arguments alone
-stand beside these (`arguments.py`, `run_arguments.py`), those of data in `rows.py`, of launchers in `launchers.py`."""
+stand in `arguments.py`, those of data in `rows.py`, and those of launchers in `launchers.py`."""
 
 from __future__ import annotations
 

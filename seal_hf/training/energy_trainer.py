@@ -292,8 +292,8 @@ class EnergyTrainingArguments(GuardedArguments):
             masks only, `l1` = summed distance, `l1_mean` = per label or pixel. Energies grow with it: a margin of `l1`
             can be as large as the number of labels.
         dvn_points (`list[str]`, default empty): further points of `dvn`, each with its exact score and without an
-            inference: `start`, `other_gold`, `flipped_gold`, `mixed_gold`. Ours, for masks: a network
-            that sees one clean mask per image, the gold, learns what masks look like, not which mask is right.
+            inference: `start`, `other_gold`, `flipped_gold`, `mixed_gold`. They are ours, for masks: a network that
+            sees one clean mask per image, the gold, learns what masks look like, not which mask is right.
         dvn_gold_starts (`float`, optional): share of rows whose adversarial inference starts from the gold in `dvn`;
             default: 0.5 for masks and 0 for labels, as the authors of SEAL.
 
@@ -307,7 +307,7 @@ class EnergyTrainingArguments(GuardedArguments):
         inference_start (`str`, default `"auto"`): `zeros`, `uniform` (1/2), `random`, or `task_net`, its relaxed
             output. `auto`: zeros for `dvn`; else the task-net's output if there is a task-net, or uniform.
         inference_num_starts (`int`, default 1): starts per input; all but the first are random, and the best result
-            counts. Random starts are drawn by batch: another evaluation batch size has other starts.
+            counts. They are drawn by batch, so another evaluation batch size gives other starts.
     """
 
     energy_method: str = "spen"
@@ -386,8 +386,8 @@ class EnergyTrainer(StructuredTrainer):
     Args:
         model: a [`LossNet`] with `encoder_mode="separate"`; for example `SealForMultiLabel.for_data(data).loss_net`.
         args: [`EnergyTrainingArguments`].
-        task_net: a trained task-net, which gets frozen. It gives the samples of `nce`, `ranking` and `regression_s`,
-            and a start of inference. It is not saved.
+        task_net: a trained task-net, which is frozen. It gives the samples of `nce`, `ranking` and `regression_s`, and
+            a start for the inference. It is not saved.
         space: the output space; default: the network's.
         kwargs: as for the Trainer.
 
@@ -561,8 +561,8 @@ class MaskEnergyTrainer(EnergyTrainer):
     Raises:
         ValueError: `crop_size` < 1; and as `EnergyTrainer`.
 
-    `eval_loss` compares the energies of the averaged and the gold mask on the whole image. The network sees that at
-    another scale than crops.
+    `eval_loss` compares the energies of the averaged and the gold mask on the whole image. The network sees the whole
+    image at another scale than the crops.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Epochs: the order of their rows, what learns which one has begun, how many a run has, and when it stops early.
+"""Epochs: the order of their rows, who is told which one has begun, how many a run has, and when it stops early.
 
 Samplers order rows for batch repeats, the paper's n_F task-net updates on one batch; for rows of which only some have
 gold; and in place of samplers of the Trainer that draw the order from the global random state.
@@ -124,8 +124,8 @@ class NewEpoch(TrainerCallback):
     not all of accelerate's loaders tell the rows with several processes, or in a resumed epoch.
 
     Args:
-        told: has `set_epoch`: [`MaskRows`] with crops, [`ImageRows`] with an augmentation, or a sampler. Do not use
-            persistent dataloader workers: they keep copies of the rows.
+        told: an object with `set_epoch`: [`MaskRows`] with crops, [`ImageRows`] with an augmentation, or a sampler. Do
+            not use persistent dataloader workers: they keep copies of the rows.
     """
 
     def __init__(self, told: Any):

@@ -1,4 +1,4 @@
-"""Hints before a run begins, each logged once, and after its end: they name the argument to change. The verdict on a
+"""Hints that name the argument to change: before a run begins, each logged once, and after its end. The verdict on a
 run has its score, what the loss-net taught, and these hints."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The launchers that a run supports: one process, DDP, FSDP2 or DeepSpeed ZeRO-2 for the task-net. Others are a
-ValueError at the start; so is a launcher that quietly does something else than asked.
+"""The launchers that a run supports: one process, DDP, FSDP2 or DeepSpeed ZeRO-2 for the task-net. Others raise a
+ValueError at the start, as does a launcher that would quietly do something else than asked.
 
 The loss-net is not affected: it lives outside accelerate, under its own DDP wrapper, whatever shards the task-net.
 """

@@ -1,4 +1,4 @@
-"""What is recorded or shown of settings, commands and texts: all of it but secrets, such as tokens of the Hub.
+"""What is recorded or shown of settings, commands and texts: all but secrets, such as tokens of the Hub.
 
 A secret is known by the name of its flag, key or environment variable, by its value wherever that occurs again, and by
 its form: a token of the Hub, or what a URL holds before `@` or behind `token=`.

@@ -1,5 +1,5 @@
-"""YAML files, read safely: nothing in them is executed, and what can only be a mistake is an error. Such are a key that
-occurs twice, values nested without end, and a number that YAML reads otherwise than people do."""
+"""YAML files, read safely: nothing in them is executed, and what can only be a mistake is an error. Examples are a key
+that occurs twice, values nested without end, and a number that YAML reads otherwise than people do."""
 
 from __future__ import annotations
 

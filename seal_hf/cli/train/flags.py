@@ -1,5 +1,5 @@
-"""The flags of the programs that train: those that all of them have, and the arguments of a run; their help; and the
-refusal of flags that nothing in the run reads.
+"""The flags of the programs that train: the dataclasses that all of them share, the help, and the check for flags that
+nothing in the run reads.
 """
 
 from __future__ import annotations

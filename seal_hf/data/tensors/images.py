@@ -314,7 +314,7 @@ CROPS_AT_ONCE = 64  # in one forward: all 36 of 40 images would hold 22 times th
 class MaskRows(TensorRows):
     """Images and masks for the Trainer: a batch is `pixel_values` float32 (B, 3, H, W) and `labels` int64 (B, H, W).
 
-    Kept as bytes, an eighth of their size in a batch.
+    They are kept as bytes, which take an eighth of the memory that a batch takes.
 
     Args:
         split: a [`SegmentationSplit`], or the like: `images` uint8 (N, H, W, 3) and `masks` (N, H, W) of whole numbers:
@@ -326,7 +326,7 @@ class MaskRows(TensorRows):
         mean, std: pixels are (value / 255 - mean) / std, with numbers or one per channel; a pretrained task-net has its
             own in its image processor, see [`pixel_scaling`].
         flip_channels: put blue first, not red.
-        reward_codes: (N, ...), what a reward must know about each image, for masks of 254.
+        reward_codes: (N, ...), what a reward must know about each image, for images whose mask is 254.
 
     Raises:
         ValueError: images or masks of another shape, type or values; crops larger than the images.
@@ -448,7 +448,7 @@ def pixel_scaling(processor: Any) -> dict[str, Any]:
 
 def resize_to(processor: Processor, size: tuple[int, int]) -> Processor:
     """`processor`, set to resize images of any size to the (H, W) pixels of [`MaskRows`]. Saved with a net, it makes
-    `pipeline("image-segmentation")` feed it as in training. [`MaskRows`] itself resizes nothing."""
+    `pipeline("image-segmentation")` feed the net as in training. [`MaskRows`] itself resizes nothing."""
     settings: dict[str, Any] = {"do_resize": True, "size": {"height": size[0], "width": size[1]}}
     others = ("do_center_crop", "do_pad", "keep_aspect_ratio")
     settings |= {other: False for other in others if getattr(processor, other, None)}

@@ -1,7 +1,7 @@
 """What does a loss-net gain, and what does it cost? Trains all methods with one budget; writes a table and a plot.
 
 The kind of output is the first word, mlc (label sets, the default), tagging, srl, parsing or segmentation; or rewards,
-for few labelled rows and rules, whose kind the rules say or the next word:
+for few labelled rows and rules. Its kind follows from the rules, or is the next word:
 
 seal-hf compare                                    # the digits' label sets; constant, linear, ce, asymmetric, zlpr, nce
 seal-hf compare --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10

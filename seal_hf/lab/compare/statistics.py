@@ -1,4 +1,4 @@
-"""Is the difference between two methods more than chance? Works on numpy arrays.
+"""Is the difference between two methods more than chance? The tests read numpy arrays.
 
 There are two sources of chance, with one test each. `paired_bootstrap` tests against the choice of test examples, for
 these trained nets. `paired_test` tests against the choice of seeds, for this split. Neither covers the other.

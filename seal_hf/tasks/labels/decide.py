@@ -1,5 +1,5 @@
 """`seal-hf decide`: label sets from the probabilities of any model. Modules that need a library are imported late, so
-that mistakes in flags are told at once."""
+that mistakes in flags are reported at once."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class SealForMultiLabel(SealModel):
         """As [`SealModel.from_task_net`], which takes these `options`.
 
         Args:
-            hierarchy: of the labels, such as `data.hierarchy`; the config keeps it for decisions.
+            hierarchy: hierarchy of the labels, such as `data.hierarchy`; the config keeps it for decisions.
         """
         seal = super().from_task_net(task_net, **options)
         if hierarchy is not None:
@@ -198,9 +198,9 @@ class SealForMultiLabel(SealModel):
         """Both nets for a data set of [`load_multilabel`].
 
         Args:
-            data: has `kind` and `label_names`; for features `num_features` and `scaling`; `label_rates` if the output
-                layer has a bias; optionally `hierarchy`, which the config keeps for decisions. Or an argument of
-                [`load_multilabel`], which is then loaded.
+            data: a data set, or an argument of [`load_multilabel`], which is then loaded. A data set has `kind` and
+                `label_names`; of features also `num_features` and `scaling`; `label_rates` if the output layer has a
+                bias; and optionally `hierarchy`, which the config keeps for decisions.
             model_name_or_path: for texts a Hugging Face encoder or classifier; for features a saved MLP, which keeps
                 its sizes and normalisation; for images a Hugging Face encoder or image classifier, default: a small
                 convolutional net.

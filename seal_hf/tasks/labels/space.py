@@ -117,7 +117,7 @@ class MultiLabelSpace(OutputSpace):
             )
 
     def check_shape(self, shape: tuple[int, ...], num_labels: int, where: str) -> None:
-        """A row's labels must be a vector of L numbers. Raises ValueError."""
+        """Raise ValueError unless the labels of a row are a vector of L numbers."""
         if shape == (num_labels,):
             return
         found = {0: "one number", 1: f"{math.prod(shape)} values"}.get(len(shape), f"values of shape {shape}")
@@ -128,7 +128,7 @@ class MultiLabelSpace(OutputSpace):
         )
 
     def check_values(self, labels: Tensor, where: str) -> None:
-        """Labels must be 0 or 1, or -1 or NaN for unknown. Of a whole data set, (N, L), at least one must be known.
+        """Labels must be 0 or 1, or -1 or NaN for unknown. In a whole data set, (N, L), at least one must be known.
 
         Raises:
             ValueError: the message names the wrong value.
@@ -186,8 +186,8 @@ class MultiLabelSpace(OutputSpace):
         return LabelSets((block,), sets.num_labels, sets.dropped)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
-        """Weights for `pos_weight`, (L,): among rows where a label is known, the number that lack it, divided by the
-        number that have it. The weight is 1 for a label that no row has, or every row."""
+        """Weights for `pos_weight`, (L,): the number of rows that lack a label, divided by the number that have it,
+        among rows where it is known. The weight is 1 if no row has the label, or every row has it."""
         counts: Any = sum(torch.stack([(part == value).sum(0) for value in (0, 1)]) for part in labels)  # (2, L)
         return torch.where(counts.amin(0) > 0, counts[0] / counts[1].clamp_min(1), torch.ones(()))
 

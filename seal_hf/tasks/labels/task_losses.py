@@ -35,7 +35,7 @@ class TaskLoss(Options):
 
     @classmethod
     def from_arguments(cls, args: Any) -> TaskLoss:
-        """The loss that [`SealTrainingArguments`] name, with their options.
+        """The loss that [`SealTrainingArguments`] name, with its options.
 
         Raises:
             ValueError: `task_loss` is unknown for label sets.

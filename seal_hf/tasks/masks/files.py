@@ -1,10 +1,10 @@
 """Masks in `seal-hf predict` and `seal-hf evaluate`, of two classes and of several.
 
 An image is resized for the net if the image processor asks for it; the probabilities are resized back and decided at
-the image's own size. Masks are `.png` files, named like the images, or by the row of an `.npz`: of two classes with 0
-and 255, of several with class ids and a palette. `--probabilities all`, for several classes `top`, adds
-`NAME_probability.png`, grey values 255 p, rounded; `--energy true` adds `energies.json`, the energy of each mask at the
-size that the net reads.
+the image's own size. Masks are `.png` files, named like the images, or by the row of an `.npz`. They hold 0 and 255 for
+two classes, and class ids with a palette for several. `--probabilities all`, for several classes `top`, adds
+`NAME_probability.png`, whose grey values are 255 p, rounded. `--energy true` adds `energies.json`, the energy of each
+mask at the size that the net reads.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class SealForSegmentation(SealModel):
 
     @classmethod
     def from_task_net(cls: type[SealModelT], task_net: PreTrainedModel, **options: Any) -> SealModelT:
-        """As [`SealModel.from_task_net`]. ValueError also for a net whose output is no logit map."""
+        """As [`SealModel.from_task_net`]. Raises ValueError also for a net whose output is no logit map."""
         check_logit_map("The task-net", type(task_net).__name__)
         _check_encoder(options.get("loss_net_encoder"))
         return super().from_task_net(task_net, **options)
@@ -134,16 +134,16 @@ class SealForSegmentation(SealModel):
         """Both nets for a data set of [`load_masks`].
 
         Args:
-            data: has `label_names`, of two classes background first; or an argument of [`load_masks`], which is then
-                loaded.
+            data: a data set with `label_names`, whose first of two is the background; or an argument of [`load_masks`],
+                which is then loaded.
             model_name_or_path: a Hugging Face semantic-segmentation model or encoder; default: the FCN.
-            loss_net_encoder: only `separate`: the energy reads the image directly.
+            loss_net_encoder: only `separate`, since the energy reads the image directly.
             crop_size: a fresh FCN predicts by averaging over crops of this size; train it on such crops ([`MaskRows`]).
                 None: whole images.
             crop_offsets: where these crops begin, or how many there are along a side, see
                 `data.tensors.images.crop_offsets`.
-            energy, energy_options: only `grid`, of several classes `class_grid`; `channels`, `dropout` and `width` of
-                the [`GridEnergy`].
+            energy, energy_options: the energy is `grid`, or `class_grid` for several classes; the options are
+                `channels`, `dropout` and `width` of the [`GridEnergy`].
             kwargs: for `from_pretrained`.
 
         Raises:

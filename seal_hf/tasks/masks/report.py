@@ -1,5 +1,5 @@
-"""Reports on a trained segmentation net of several classes, then of two, and of both: figures, tables, files. Then the
-model cards of masks: names for the Hub, code snippets, and how decoders decide, in words."""
+"""Reports on a trained segmentation net: figures, tables and files for several classes, for two, and for both; then the
+model cards of masks, with names for the Hub, code snippets, and how decoders decide, in words."""
 
 from __future__ import annotations
 

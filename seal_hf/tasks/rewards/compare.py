@@ -1,6 +1,7 @@
 """The programs of `compare rewards`: what rows without gold teach, beside the energy that learns rewards.
 
-Each is the program `train rewards` of its kind with other training rows. An epoch of all of them has as many rows.
+Each is the program `train rewards` of its kind with other training rows. An epoch has the same number of rows in all of
+them.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ class LabelRuleReward(Rules):
         hierarchy: the data's own, for `hierarchy: closed`.
 
     Raises:
-        ValueError: no rules, an unknown label, more labels than there are, or `hierarchy: closed` without a hierarchy.
+        ValueError: no rules, an unknown label, a rule for more labels than there are, or `hierarchy: closed` without a
+            hierarchy.
     """
 
     kinds = LABEL_KINDS
@@ -121,7 +122,7 @@ class LabelRuleReward(Rules):
 
     @torch.no_grad()
     def parts(self, codes: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """As in the base class. By `mask` (B, L) either all labels of a row count, or none."""
+        """As in the base class. In `mask` (B, L) either all labels of a row count, or none."""
         table = self.on(y.device)
         y, there = (y >= 0.5).float(), mask.any(1, keepdim=True)  # (B, S, L), (B, 1)
         share = y @ table["words"].T / table["words"].sum(1)
@@ -160,7 +161,7 @@ class LabelRuleReward(Rules):
 
     def conflicts(self, codes: Sequence[Any]) -> list[Conflict]:
         """Pairs of rules that no label set follows together; and, if all rules that always apply contradict each other,
-        a smallest set of them. Exact, by integer programming."""
+        a smallest set of them. The answer is exact, by integer programming."""
         table = np.array(codes, dtype=np.int64).reshape(len(codes), len(self.patterns))
         always = [i for i in range(len(self.patterns), len(self.ordered)) if self.ordered[i].kind != "rates"]
         words, found = range(len(self.patterns)), []

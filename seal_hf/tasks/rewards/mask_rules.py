@@ -2,16 +2,16 @@
 
     - area: [0.1, 0.4]         the share a of the pixels that are foreground, from l to h: s_r = a / l below l,
                                (1 - a) / (1 - h) above h, else 1
-    - connected: 1             s_r = the share of the foreground's pixels in its largest piece, or in so many pieces; 1
+    - connected: 1             s_r = the share of the foreground's pixels in its largest pieces, here one; 1
                                without foreground. Pixels touch at their sides
     - touches_border: false    s_r = 1 if no pixel of the image's border is foreground, else 0; `true`: the reverse
     - inside: [0, 0.2, 1, 0.9] s_r = the share of the foreground's pixels inside this box: left, top, right and bottom
                                as shares of the width and the height; 1 without foreground
-    - smooth: 3                s_r = the share of the pixels that are as most pixels of the square of so many pixels
-                               around them
+    - smooth: 3                s_r = the share of the pixels that equal most pixels of a square around them, here of
+                               3 x 3 pixels
 
-Every rule applies to every image. Pixels that do not count (255) are background for all rules, and in no share.
-With `of: CLASS` a rule is about another class than the foreground.
+Every rule applies to every image. Pixels that do not count (255) are background for all rules, and count in no
+share. With `of: CLASS` a rule is about a class other than the foreground.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MaskRuleReward(Rules):
 
     Args:
         rules: a YAML file, or a list of [`Rule`].
-        label_names: of the classes; default: background and foreground.
+        label_names: names of the classes; default: background and foreground.
 
     Raises:
         ValueError: no rules, an unknown class, or several classes and a rule without `of`.

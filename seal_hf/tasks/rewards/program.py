@@ -1,8 +1,8 @@
 """Few rows with gold and a reward for the others: label sets, tags or masks, as the rules or the first word say.
 
-First what these programs share: the reward, the rows, and how a run ends. Then the programs: tags are, for example,
-citation fields from 5, 10 or 50 tagged references, and rules for the others. Last `seal-hf rules check RULES --dataset
-...`: what each rule does on a data set, before anything is trained.
+First comes what these programs share: the reward, the rows, and how a run ends. Then come the programs. Tags are, for
+example, citation fields from 5, 10 or 50 tagged references, with rules for the others. `seal-hf rules check RULES
+--dataset ...` comes last. It shows what each rule does on a data set before anything is trained.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Rewards: how well outputs suit their inputs, without gold. By rules of a file, or by a Python function of the user's.
+"""Rewards: how well outputs suit their inputs, without gold, by the rules of a file or by a Python function of the
+user.
 
 A reward maps candidates y (B, S, ...) to (B, S) in [0, 1], 1 is best. It is the score s(y) of rows without gold (the
 indirect supervision of Rooshenas et al. 2019, in Shankar & Piratla's citation fields). What it must know about the
@@ -47,8 +48,8 @@ class Reward(ABC):
 
     @abstractmethod
     def codes(self, inputs: Sequence[Any]) -> list[Any]:
-        """What the reward must know about each input, as whole numbers of at least 0: one for each word of a sentence;
-        for texts, features and images a list, of the same length for all."""
+        """What the reward must know about each input, as whole numbers of at least 0. A sentence has one for each word.
+        A text, an image or an array of features has a list, of the same length for all inputs."""
 
     @abstractmethod
     def __call__(self, codes: Tensor, y: Tensor, mask: Tensor) -> Tensor:
@@ -313,9 +314,9 @@ class LabelFunctionReward(TagFunctionReward):
     """A reward given as a Python function of inputs and label sets.
 
     Args:
-        function: (input, labels), a text (a pair of texts, an array of features or an image) and a list of the present
-            labels' names -> a number in [0, 1]. `batched`: (N inputs, label sets (N, S, L) int64 of 0 and 1) -> (N, S)
-            numbers in [0, 1].
+        function: (input, labels) -> a number in [0, 1]. The input is a text, a pair of texts, an array of features or
+            an image, and `labels` has the names of the present labels. `batched`: (N inputs, label sets (N, S, L) int64
+            of 0 and 1) -> (N, S) numbers in [0, 1].
         label_names: the L labels.
         batched: True for a function of a batch.
     """

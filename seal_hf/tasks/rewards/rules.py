@@ -1,8 +1,8 @@
 """A rule of a reward, and the YAML files of rules. Nothing in such a file is executed.
 
-A file is a list under the key `rules`. Each rule has one key that says its kind, those that belong to the kind, and
-perhaps a `weight`, a positive number, by default 1. Here are what reads each kind and what says it in words; what they
-mean stands in `tag_rules.py`, `label_rules.py` and `mask_rules.py`.
+A file is a list under the key `rules`. Each rule has one key that says its kind, the keys that belong to this kind, and
+perhaps a `weight`, a positive number, by default 1. This module reads each kind and says it in words. `tag_rules.py`,
+`label_rules.py` and `mask_rules.py` say what the kinds mean.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Rule:
         pattern: a regular expression, or the name of a shape or of a gazetteer's file.
         weight: positive.
         values: its numbers.
-        phrases: of a gazetteer.
-        line: in its file, counted from 1.
+        phrases: the phrases of a gazetteer.
+        line: its line in the file, counted from 1.
     """
 
     kind: str

@@ -42,7 +42,7 @@ def reward_rows(
     The trainer spreads the labelled rows evenly: any two batches of one size differ by at most one labelled row.
 
     Args:
-        data: with `unlabelled` rows.
+        data: a data set with `unlabelled` rows.
         encode: a split -> rows, such as [`encode_words`], [`tokenize`], [`TensorRows`] or [`MaskRows`] with their
             options.
         repeat_labelled: how often each labelled row occurs; without repeats, batches would hardly contain the few

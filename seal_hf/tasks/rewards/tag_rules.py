@@ -173,8 +173,8 @@ class TagRuleReward(Rules):
         return (applies / max(len(codes), 1)).tolist()
 
     def conflicts(self, codes: Sequence[Sequence[int]]) -> list[Conflict]:
-        """Pairs of rules about words that ask the same word to be in different fields; first or last words in different
-        fields; fields that must be present, each before the other; and fields that must be present but not have a
+        """Pairs of rules that no tags follow together. They ask for different fields of the same word, or of the first
+        or last one; for two fields that are present, each before the other; or for a field that is present without a
         span."""
         flat = np.concatenate([np.asarray(row, dtype=np.int64) for row in codes]) if len(codes) else np.zeros(0, int)
         sentence = np.repeat(np.arange(len(codes)), [len(row) for row in codes])

@@ -149,8 +149,8 @@ class SealForTokenClassification(SealModel):
         """Both nets for a data set of [`load_tags`] or [`load_srl`].
 
         Args:
-            data: has `name`, `label_names`, and `train`, whose tags are roles if it has a column `predicate`. Or an
-                argument of [`load_tags`], which is then loaded.
+            data: a data set, or an argument of [`load_tags`], which is then loaded. A data set has `name`,
+                `label_names` and `train`, whose tags are roles if it has a column `predicate`.
             model_name_or_path: a Hugging Face encoder or token classifier; default: the BiLSTM.
             vocabulary: words, characters and features of the BiLSTM.
             vectors: pretrained word vectors of the BiLSTM; each net gets a copy.

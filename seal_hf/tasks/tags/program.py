@@ -1,7 +1,7 @@
-"""Tagging with an energy network as a loss function: parts of speech, entities, citation fields. First what all
-programs of tags share: both nets over words, the rows of each split, the trainer, how a run ends. Then semantic
-roles: the arguments of a given predicate, by a transformer. Last constituency trees: a tag per word, decoded into a
-tree."""
+"""Tagging with an energy network as a loss function: parts of speech, entities, citation fields. First comes what all
+programs of tags share: both nets over words, the rows of each split, the trainer, how a run ends. Then come semantic
+roles, the arguments of a given predicate, by a transformer. Constituency trees come last: a tag per word, decoded into
+a tree."""
 
 from __future__ import annotations
 

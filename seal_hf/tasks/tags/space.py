@@ -33,7 +33,8 @@ from .task_losses import CRFLoss, TagCrossEntropy, TagTaskLoss
 
 
 class TagSequenceSpace(OutputSpace):
-    """Tag sequences: y in {1..C}^T, one-hot. Outputs are independent categorical variables or a chain, see the module.
+    """Tag sequences: y in {1..C}^T, one-hot. Outputs are independent categorical variables or a chain, see the
+    docstring of the module.
 
     Args:
         label_names: the C tags.
@@ -254,7 +255,7 @@ class TagSequenceSpace(OutputSpace):
         return torch.einsum("bstc,btc->bs", y, log_p)
 
     def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None, *, normalized: bool = False) -> Tensor:
-        """log P(y), of a chain without log Z unless `normalized`: (B, S). A low number stands for the -inf of a gold
+        """log P(y): (B, S). For a chain it lacks log Z unless `normalized`. A low number stands for the -inf of a gold
         that breaks the scheme. No sample equals such a gold: NCE tells it from them with certainty and learns nothing.
         """
         if self.decoder == INDEPENDENT or normalized:
