@@ -12,14 +12,12 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from ..training.base import StructuredTrainer
 from ..training.meters import NonFiniteLossError
 from ..utils.faults import AGAIN, writing
 from .workers import Workers
-
-if TYPE_CHECKING:
-    from ..training.base import StructuredTrainer
 
 Settings = Mapping[str, Any]
 

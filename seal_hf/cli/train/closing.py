@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, Trainer, TrainerCallback
@@ -32,15 +32,13 @@ from ...reports.run_page import write_page
 from ...saving.checkpoints import plain
 from ...saving.export import saves_merged
 from ...saving.model import SealModel
+from ...training.base import StructuredTrainer
 from ...training.card import versions
 from ...training.checkpoints import record_of
 from ...training.hints import verdict_of
 from ...utils.files import whole_file
 from ...utils.messages import few, printable
 from ...utils.recorded import command_line, recorded
-
-if TYPE_CHECKING:
-    from ...training.base import StructuredTrainer
 
 ENDLESS = 10**6  # epochs; a stream without a length has no number of them
 # what is told by `what_begins_anew` instead: of transformers 4.57 and 5, and of ours

@@ -9,13 +9,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from transformers import set_seed
 from transformers.utils.logging import disable_progress_bar
 
 from ...reports.common import SHOWN, Ending
 from ...saving.checkpoints import check_output_dir, remove_checkpoints
+from ...training.base import StructuredTrainer
 from ...utils.faults import RESUMED, writing
 from ...utils.files import locked
 from ...utils.messages import printable
@@ -36,9 +37,6 @@ from ..search import Space
 from ..tune import Tuning
 from .closing import close_run, command_of, log_in_lines, reported, what_begins_anew, without_reports
 from .flags import GROUPS, Arguments, Help, check_flags, of_other_tasks, recipes_that_hold
-
-if TYPE_CHECKING:
-    from ...training.base import StructuredTrainer
 
 NO_SETTINGS = (
     "dataset",

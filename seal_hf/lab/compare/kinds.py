@@ -8,15 +8,13 @@ from argparse import Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...cli.search import DROPOUT_RANGE, RATE, TEXT_RATE, LogUniform, Range
 from ...cli.train.program import Program
 from ...core.task import Registry
+from ...training.base import StructuredTrainer
 from .statistics import Rows
-
-if TYPE_CHECKING:
-    from ...training.base import StructuredTrainer
 
 BASELINE, SEAL, ENERGY, ABLATION = "baseline", "SEAL", "energy network", "ablation"  # groups, by their table names
 # what a method trains

@@ -9,7 +9,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -36,15 +36,13 @@ from ...lab.compare.kinds import (
     Scored,
 )
 from ...lab.compare.statistics import Rows
+from ...trainer import SealTrainer
+from ...training.base import StructuredTrainer
 from . import program as mlc
 from .decisions.fit import seen_sets
 from .decisions.fitting import constant_probabilities
 from .linear import fit_baseline
 from .report import predict_multilabel, score_decoders
-
-if TYPE_CHECKING:
-    from ...trainer import SealTrainer
-    from ...training.base import StructuredTrainer
 
 READABLE = "features or texts"  # what an energy network on its own reads
 BESIDE = {**NET, "energy_weight": WEIGHT, "loss_net_learning_rate": LOSS_NET_RATE}
@@ -277,7 +275,7 @@ class LabelSetKind(Kind):
         return self.scored(data, rates)
 
     def linear(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: MultiLabelData) -> Scored:
-        return self.scored(data, fit_baseline(cast("SealTrainer", trainer), splits).probabilities)
+        return self.scored(data, fit_baseline(cast(SealTrainer, trainer), splits).probabilities)
 
     def scored(self, data: MultiLabelData, decided: Mapping[str, Any]) -> Scored:
         assert data.test is not None, "as `is_labelled` says"

@@ -9,7 +9,7 @@ the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,15 +21,13 @@ from ...data.tensors.collators import TensorRows, longest_first
 from ...nets.encoders import inputs_of, task_features
 from ...nets.frozen_encoder import OUTPUTS
 from ...nets.heads import MEAN, head_of, reads_images, shared_size, with_features
+from ...trainer import SealTrainer
+from ...training.base import StructuredTrainer
 from ...training.evaluation import are_too_many
 from ...utils.modules import in_evaluation, without_wrapper
 from .decisions.fit import fit_labels
 from .decisions.fitting import ValidationRows
 from .decisions.targets import F1_EXAMPLE, F1_MACRO, LOWER_IS_BETTER, names_in, options_of, reported, target_scores
-
-if TYPE_CHECKING:
-    from ...trainer import SealTrainer
-    from ...training.base import StructuredTrainer
 
 LEVELS = (0.3, 1.0, 3.0, 10.0, 30.0)  # C times the number of features: the searched values
 FOLDS = 3

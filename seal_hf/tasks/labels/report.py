@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from transformers import Trainer, TrainingArguments
@@ -23,6 +23,7 @@ from ...nets.heads import reads_images
 from ...nets.text_pooling import PooledConfig, classifier_reads, reading_in_words
 from ...reports.card_kinds import ADAPTERS_LIBRARY, OURS, PEFT_LIBRARY, CardKind, cut_in_words
 from ...reports.common import LABEL_REPORT, SHOWN, Ending, chosen_line, figure_rows, results_table, score_of
+from ...training.base import StructuredTrainer
 from ...training.evaluation import changed, store
 from ...training.hints import learned_nothing
 from ...utils.files import whole_file
@@ -43,10 +44,6 @@ from .linear import ENCODER, FEATURES, LinearBaseline, figure_key, figures_of
 from .metrics import MultiLabelByBatch, decided_and_gold, label_report, ranking_metrics, scored_rows, threshold_curve
 from .page import DecidedCounts, Judged, label_facts, row_facts
 from .task_losses import TASK_LOSSES
-
-if TYPE_CHECKING:
-    from ...training.base import StructuredTrainer
-
 
 # --- the names of figures ---------------------------------------------------------------------------------------------
 

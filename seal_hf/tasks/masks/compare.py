@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +24,10 @@ from ...lab.compare.kinds import (
     Scored,
 )
 from ...lab.compare.statistics import Rows
+from ...training.base import StructuredTrainer
 from . import program as segmentation
 from .metrics import MaskCounts, boundary_counts, class_overlaps, further_components, mask_iou
 from .report import constant_class_mask, constant_mask, evaluate_class_masks, evaluate_masks, mask_figures
-
-if TYPE_CHECKING:
-    from ...training.base import StructuredTrainer
 
 # The methods of masks. λ1 is a share of the task loss's pull, since its useful values differ by a factor of a thousand
 # between losses here.

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from transformers import Trainer, TrainingArguments
@@ -20,6 +20,7 @@ from ...core.space import OutputSpace
 from ...data.masks import SegmentationData, SegmentationSplit
 from ...reports.card_kinds import CardKind, cut_in_words
 from ...reports.common import SHOWN, Ending, chosen_line, figure_rows, results_table, row_origin, score_of
+from ...training.base import StructuredTrainer
 from ...training.evaluation import store
 from ...training.hints import learned_nothing
 from .decisions import ClassMaskDecisions, MaskDecisions
@@ -27,9 +28,6 @@ from .fcn import FCNConfig
 from .metrics import MaskCounts, class_masks, mask_metrics, mask_probabilities, tune_mask_threshold
 from .page import class_mask_facts, mask_facts, threshold_facts
 from .space import MaskSpace
-
-if TYPE_CHECKING:
-    from ...training.base import StructuredTrainer
 
 # Reports on a trained segmentation net of several classes: figures and tables.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from ...core.arrays import first_output, sigmoid
 from ...core.masks import IGNORE
 from ...reports.page import Plot, Section, Table
 from ...reports.plots import FAINT, colour, svg
+from ...training.base import StructuredTrainer
 from ...training.evaluation import changed
 from ..labels.decisions.label_decisions import LabelDecisions
 from ..masks.decisions import MaskDecisions
@@ -28,9 +29,6 @@ from ..tags.space import TagSequenceSpace
 from .reward import Reward, Rules
 from .rules import in_words
 from .semi_supervised import inputs_of
-
-if TYPE_CHECKING:
-    from ...training.base import StructuredTrainer
 
 MOST_ROWS = 2000  # of a split
 MOST_GAPS = 40  # rules in the plot

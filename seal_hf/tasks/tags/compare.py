@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,14 +26,12 @@ from ...lab.compare.kinds import (
     Scored,
 )
 from ...lab.compare.statistics import Rows
+from ...training.base import StructuredTrainer
 from ..trees.metrics import bracket_counts, tree_metrics
 from . import program as tagging
 from .metrics import Tags, span_counts, tag_metrics, token_counts
 from .program import has_bilstm
 from .report import gold_tags, predict_tags
-
-if TYPE_CHECKING:
-    from ...training.base import StructuredTrainer
 
 # The methods of tag sequences: baselines that decide each tag by itself, within a scheme, or by a CRF; and every loss
 # with every energy.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,11 +18,9 @@ from ...data.tensors.words import WordRows
 from ...reports.common import place
 from ...reports.page import Plot, Section, Table
 from ...reports.plots import colour, points, svg
+from ...training.base import StructuredTrainer
 from ...training.evaluation import energies, has_energies
 from .metrics import TagErrors, Tags, broken_steps, repeated_core_roles, tag_errors, tag_report
-
-if TYPE_CHECKING:
-    from ...training.base import StructuredTrainer
 
 # Tagged sentences in a page: gold spans above the words, decided spans below them, errors marked.
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from datasets import Dataset
 from transformers import TrainingArguments
@@ -15,6 +15,7 @@ from ...data.tensors.words import WordRows
 from ...nets.recurrent import BiLSTMConfig
 from ...reports.card_kinds import ADAPTERS_LIBRARY, OURS, PEFT_LIBRARY, CardKind
 from ...reports.common import SHOWN, Ending, chosen_line, figure_rows, results_table, row_origin, score_of
+from ...training.base import StructuredTrainer
 from ...training.evaluation import store
 from ...training.hints import learned_nothing
 from ...utils.files import whole_file
@@ -30,9 +31,6 @@ from .decisions import (
 )
 from .metrics import Tags, tag_metrics, tag_report
 from .page import tag_energies, tag_facts
-
-if TYPE_CHECKING:
-    from ...training.base import StructuredTrainer
 
 DECODED = {  # decoder -> how it decides
     INDEPENDENT: "each tag by itself",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from datasets import Dataset
 from markupsafe import Markup
@@ -17,13 +17,11 @@ from ...data.tensors.words import WordRows
 from ...reports.card_kinds import ADAPTERS_LIBRARY, OURS, PEFT_LIBRARY, CardKind
 from ...reports.common import place
 from ...reports.page import Plot, Section, Table
+from ...training.base import StructuredTrainer
 from ..tags.decisions import INDEPENDENT, VITERBI
 from ..tags.metrics import Tags
 from ..tags.report import TAGS, Judged
 from .metrics import label_report, tree_metrics
-
-if TYPE_CHECKING:
-    from ...training.base import StructuredTrainer
 
 MOST_TREES, MOST_WORDS, MOST_LETTERS = 12, 40, 60
 
