@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise ValueError(f"`output` is {str(output)!r}; expected a name that ends in {' or '.join(FORMATS)}.")
     from transformers.utils import logging
 
-    from ..saving.kinds import task_of_model
+    from ..saving.loading import task_of_model
     from ..saving.onnx import check_installed
 
     check_installed(output, options.dtype)

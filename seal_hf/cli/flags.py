@@ -254,7 +254,7 @@ def open_kind(flags: Flags, options: Namespace) -> OutputKind:
         OSError: the folder or repo does not exist.
         ValueError: another kind of model, or a flag for another kind of output.
     """
-    from ..saving.kinds import task_of_model  # late, so that `--help` is quick
+    from ..saving.loading import task_of_model  # late, so that `--help` is quick
 
     hub = {} if options.revision is None else {"revision": options.revision}
     task, space = task_of_model(options.model, hub)

@@ -23,7 +23,7 @@ from transformers.utils import logging
 
 from ..data.row_tables import Chunk, Reader
 from ..data.writers import Rows, Writer, table_writer
-from ..saving.kinds import has_loss_net, saved_config
+from ..saving.loading import has_loss_net, saved_config
 from ..utils.files import locked, whole_file
 from ..utils.messages import few
 from .programs import Processes, is_first_process

@@ -20,7 +20,7 @@ from ..data.tensors.images import pixel_scaling
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.words import WordRows, encode_words, positions, tokenize_words
 from ..nets.text_pooling import reads_whole
-from .kinds import check_inputs
+from .loading import check_inputs
 
 Batch = dict[str, Tensor]
 Text = str | tuple[str, str]  # a row's text, or pair of texts

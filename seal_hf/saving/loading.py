@@ -1,46 +1,308 @@
-"""A task-net from a folder or repo: plain, as an adapter on its base, or on a quantised base."""
+"""A saved task-net: what its configuration says, without its weights, such as the kind of output that it predicts; and
+the net from a folder or repo: plain, as an adapter on its base, or on a quantised base.
+"""
 
 from __future__ import annotations
 
-import logging
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from logging import Filter, LogRecord, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import transformers
-from huggingface_hub import snapshot_download
+from huggingface_hub import hf_hub_download, snapshot_download
+from huggingface_hub.errors import EntryNotFoundError, HFValidationError, LocalEntryNotFoundError
 from transformers import AutoModel, PreTrainedModel
-from transformers.utils import find_adapter_config_file
+from transformers.utils import find_adapter_config_file, logging
 
+from ..core.decisions import SAVED, checked
+from ..core.task import TASKS, Task
 from ..nets.adapters import LIBRARIES, not_installed
 from ..nets.adapters.base import LoadBase
 from ..nets.adapters.peft import from_json, quantized
 from ..nets.text_pooling import read_by
-from ..utils.files import in_line, loading
-from ..utils.gate import check_origin, config_of, load_net, no_questions
+from ..utils.files import in_line, json_object, loading
+from ..utils.gate import check_links, check_origin, config_of, load_net, no_questions
 from ..utils.messages import few
-from .export import ADAPTER_FILES, QUANTIZATION, READING, SAID_BESIDE, read_decisions
-from .kinds import label_maps
+from .export import ADAPTER_FILES, DECISIONS_FILE, QUANTIZATION, READING, SAID_BESIDE, read_decisions
 
 if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
+logger = logging.get_logger(__name__)
 
+
+CONFIG, ADAPTER_CONFIG = "config.json", "adapter_config.json"
+LOSS_NET_CONFIG = "_loss_net/config.json"
 LABELS = ("num_labels", "id2label", "label2id", "problem_type")  # options of a classifier, not of its encoder
+TASK_TYPES = {"SEQ_CLS": "AdapterForSequenceClassification", "TOKEN_CLS": "AdapterForTokenClassification"}  # PEFT's
 
 
-class _Report(logging.Filter):
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_numbered(value: Any) -> bool:
+    whole = isinstance(value, dict) and value.keys() == {str(i) for i in range(len(value))}
+    return whole and _are_names([*value.values()]) and len({*value.values()}) == len(value)
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+Check = tuple[Callable[[Any], bool], str]  # of a value, and what is expected
+
+
+def _is_column(value: Any) -> bool:
+    return _is_text(value) or type(value) is int
+
+
+INPUTS: dict[str, Check] = {  # how a net read its inputs in training; null counts as missing
+    "max_length": (_is_size, "a whole number of at least 1"),
+    "pairs": (lambda value: isinstance(value, bool), "true or false"),
+    "predicate_marker": (_is_text, "the name of a marker"),
+    "text_column": (lambda value: _is_text(value) or _are_names(value), "the name of a column"),
+    "image_column": (_is_text, "the name of a column"),
+    "label_column": (_is_text, "the name of a column"),
+    "word_column": (_is_column, "the name or the number of a column"),
+    "tag_column": (_is_column, "the name or the number of a column"),
+    "label_separator": (_is_text, "a mark between labels"),
+    "feature_columns": (_are_names, "names of columns"),
+    "sample_weight": (_is_text, "the name of a column"),
+    "image_size": (lambda value: isinstance(value, list) and all(map(_is_size, value)), "height and width in pixels"),
+}
+FIELDS: dict[str, Check] = {  # of these files
+    "architectures": (_are_names, 'class names, such as ["BertForTokenClassification"]'),
+    "id2label": (_is_numbered, 'the labels by number from 0 on, no two alike, such as {"0": "a", "1": "b"}'),
+    "inputs": (lambda value: isinstance(value, dict), 'a mapping, such as {"max_length": 128}'),
+    "input_size": (lambda value: type(value) is int and value > 0, "the number of features"),
+    "crop_size": (_is_size, "a number of pixels"),
+    "predicate_size": (lambda value: type(value) is int and value >= 0, "a width, or 0"),
+    "auto_mapping": (lambda value: isinstance(value, dict), "a mapping"),
+    "model_class": (lambda value: isinstance(value, str), "the name of a class"),
+    "task_type": (lambda value: isinstance(value, str), f"one of {', '.join(TASK_TYPES)}"),
+}
+REMEDY = "Was it saved completely?"
+WANTED = "which predicts neither label sets nor tags nor masks. Give a task-net that was saved by this package."
+
+
+def task_of_model(name: str, hub: dict[str, Any]) -> tuple[Task, str]:
+    """The task of a saved task-net, and the saved name of its space, such as `multi_label`.
+
+    Args:
+        name: folder or Hub id.
+        hub: `revision`, `token`, ..., as `from_pretrained` takes them.
+
+    Raises:
+        OSError: no such folder or repo.
+        ValueError: it holds another kind of model.
+    """
+    saved, adapter = _read(name, CONFIG, hub), dict[str, Any]()
+    if saved is None:
+        saved, adapter = saved_config(name, hub), _read(name, ADAPTER_CONFIG, hub) or {}
+    if adapter:  # of the `adapters` library, or of PEFT
+        by_peft = (adapter.get("auto_mapping") or {}).get("base_model_class")  # of an adapter without a task type
+        by_task = TASK_TYPES.get(adapter.get("task_type") or "", by_peft)
+        architecture = adapter.get("model_class") or by_task or "an adapter"
+    else:
+        architecture = _architecture(saved)
+    why = ""
+    for task in TASKS.values():
+        try:
+            space = task.space_of_saved(architecture, saved, bool(adapter))
+        except ValueError as error:
+            why = f" {error}"
+            continue
+        if space is not None:
+            return task, space
+    raise ValueError(f"{name} holds another kind of model, {architecture}{why}, {WANTED}")
+
+
+def _architecture(config: dict[str, Any]) -> str:
+    """The class of a task-net, by its `config.json`."""
+    return next(iter(config.get("architectures") or ()), f"a model of type {config.get('model_type')!r}")
+
+
+def holds_image_classifier(config: dict[str, Any]) -> bool:
+    """True if the task-net with this [`saved_config`] reads images and predicts label sets."""
+    inputs = config.get("inputs") or {}  # all that is known of an adapter
+    return _architecture(config).endswith("ForImageClassification") or "image_size" in inputs
+
+
+def saved_config(name: str, hub: dict[str, Any]) -> dict[str, Any]:
+    """The saved part of a task-net's configuration: `config.json`, or the file beside an adapter.
+
+    Raises:
+        OSError: no such folder or repo, or no model in it.
+    """
+    for file in (CONFIG, DECISIONS_FILE, ADAPTER_CONFIG):
+        found = _read(name, file, hub)
+        if found is not None:
+            return {} if file == ADAPTER_CONFIG else found
+    raise OSError(f"{name} holds no model: it has neither {CONFIG} nor {ADAPTER_CONFIG}.")
+
+
+def has_loss_net(name: str, hub: dict[str, Any]) -> bool:
+    """True if a loss-net is saved beside the task-net."""
+    return _read(name, LOSS_NET_CONFIG, hub) is not None
+
+
+def _read(name: str, file: str, hub: dict[str, Any]) -> dict[str, Any] | None:
+    """A JSON file of a folder or repo; None if it is missing."""
+    path = Path(name)
+    if path.is_dir():
+        check_links(path)
+        path = path / file
+        if not path.is_file():
+            return None
+    elif path.exists():
+        raise OSError(f"{name} is a file. Give the folder of a saved task-net, or a Hub id.")
+    elif path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+        raise OSError(f"{name}: no such folder.")
+    else:
+        try:
+            path = Path(hf_hub_download(name, file, **hub))
+        except LocalEntryNotFoundError as error:  # the Hub cannot be reached, and the file is not in the cache
+            raise OSError(f"{name}: no such folder here or in the Hub's cache, and the Hub is offline.") from error
+        except EntryNotFoundError:
+            return None
+        except (OSError, HFValidationError) as error:
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise OSError(f"{name}: no such folder here, and it cannot be read from the Hub: {reason}") from error
+    found = json_object(path, REMEDY)
+    _check_fields(found, FIELDS, f"{path}: ")
+    _check_fields(found.get("inputs") or {}, INPUTS, f"{path}: in `inputs`, ")
+    try:
+        checked(found.get("decisions") or {}, *SAVED)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error} {REMEDY}") from error
+    return found
+
+
+def check_inputs(inputs: Any) -> dict[str, Any]:
+    """A task-net's `config.inputs`.
+
+    Raises:
+        ValueError: it is not a mapping, or a value is of a wrong kind; configurations may come from anyone.
+    """
+    if not isinstance(inputs, Mapping):
+        said = reprlib.repr(inputs)
+        raise ValueError(f"`config.inputs` is {said}; expected a mapping such as {{'max_length': 128}}.")
+    _check_fields(inputs, INPUTS, "in `config.inputs`, ")
+    return dict(inputs)
+
+
+def _check_fields(found: Mapping[str, Any], fields: Mapping[str, Check], where: str) -> None:
+    for key, (fits, expected) in fields.items():
+        value = found.get(key)
+        if value is not None and not fits(value):
+            raise ValueError(f"{where}`{key}` is {reprlib.repr(value)}; expected {expected}. {REMEDY}")
+
+
+# --- the labels of a saved classifier, and what happens if the data has others ----------------------------------------
+
+
+def label_maps(names: Sequence[str]) -> dict[str, dict]:
+    """`id2label` and `label2id` for a config."""
+    return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+
+
+def hub_options(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The options of `from_pretrained` for access to the Hub, such as `revision` and `token`."""
+    return {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
+
+
+def check_place(name: str) -> None:
+    """Raises OSError for a path that is not a folder and cannot be an id on the Hub."""
+    path = Path(name)
+    if not path.exists() and (path.is_absolute() or name.startswith(".") or name.count("/") > 1):
+        raise OSError(f"{name}: no such folder.")
+
+
+def check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> None:
+    """Check the requested labels against those of a saved classifier, whose rows are in its own order. Other labels
+    give a warning, and training starts from these rows.
+
+    Raises:
+        ValueError: the requested labels are the same in another order.
+    """
+    if not asked or not (config := _saved_classifier(name, hub)):
+        return
+    saved = [label for _, label in sorted((config.get("id2label") or {}).items(), key=lambda item: int(item[0]))]
+    labels = [asked[i] for i in sorted(asked)]
+    if saved == labels or len(saved) != len(labels) or all(x == f"LABEL_{i}" for i, x in enumerate(saved)):
+        return
+    shown = few(saved, 5)
+    if sorted(saved) == sorted(labels):
+        raise ValueError(
+            f"The classifier in {name} has the data's labels in another order: {shown}. Give the data's labels in "
+            "this order (by --label_columns, a labels.txt beside the file, or a ClassLabel), or start from an encoder "
+            "without a classifier."
+        )
+    logger.warning(f"The classifier in {name} was trained for other labels ({shown}): training starts from its rows.")
+
+
+def for_other_labels(name: str, asked: dict[int, str], kwargs: dict[str, Any]) -> dict[str, bool]:
+    """Options of `from_pretrained` for a saved classifier whose number of labels differs from the data's. Classifier
+    and loss-net then start from fresh weights, with a warning.
+
+    Raises:
+        ValueError: the data's labels are only some of the classifier's, which would be lost needlessly, unless
+            `ignore_mismatched_sizes` is set; or the classifier is saved with an adapter and cannot be replaced.
+        OSError: there is no such folder.
+    """
+    check_place(name)
+    config = _saved_classifier(name, hub_options(kwargs))
+    saved = list((config.get("id2label") or {}).values())
+    if not saved or len(saved) == len(asked):
+        return {}
+    wanted = set(asked.values())
+    missing = [label for label in saved if label not in wanted]
+    if len(missing) == len(saved) - len(asked) and "ignore_mismatched_sizes" not in kwargs:
+        raise ValueError(
+            f"The classifier in {name} has {len(saved)} labels, but the data lacks {', '.join(missing[:5])}. Name "
+            f"all {len(saved)} in the data, in the classifier's order, or start from an encoder without a classifier."
+        )
+    if "architectures" not in config:  # an adapter's
+        raise ValueError(
+            f"The classifier in {name} has {len(saved)} labels, the data {len(asked)}, but it is saved with an "
+            "adapter and cannot be replaced. Start from the model that the adapter is for."
+        )
+    logger.warning(f"The classifier in {name} has {len(saved)} labels, the data {len(asked)}: it gets fresh weights.")
+    return {"ignore_mismatched_sizes": True, "fresh_loss_net": True}
+
+
+def _saved_classifier(name: str, hub: dict) -> dict:
+    """The configuration with the labels of a saved classifier's rows; empty if there is none."""
+    try:
+        config = config_of(name, hub)
+    except OSError:  # transformers 4 on an adapter's folder; or it is missing, which the loader reports
+        config = {}
+    if not config:  # an adapter's folder
+        return read_decisions(name, hub)
+    return config if any("For" in architecture for architecture in config.get("architectures") or ()) else {}
+
+
+# --- the net, loaded --------------------------------------------------------------------------------------------------
+
+
+class _Report(Filter):
     """Holds what transformers logs about the keys of a file. It calls the weights of a CRF unexpected, which are read
     after the others."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.records: list[logging.LogRecord] = []
+        self.records: list[LogRecord] = []
 
-    def filter(self, record: logging.LogRecord) -> bool:
+    def filter(self, record: LogRecord) -> bool:
         self.records.append(record)
         return False
 
@@ -119,7 +381,7 @@ def _check_is_there(net: PreTrainedModel, info: Mapping[str, Any], name: str) ->
 
 @contextmanager
 def _without_report_of_crf() -> Iterator[_Report]:
-    logger, report = logging.getLogger(PreTrainedModel.__module__), _Report()
+    logger, report = getLogger(PreTrainedModel.__module__), _Report()
     logger.addFilter(report)
     try:
         yield report

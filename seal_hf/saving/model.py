@@ -30,8 +30,7 @@ from ..utils.gate import check_trust, load_net
 from ..utils.modules import without_wrapper
 from ..utils.options import check_value
 from .export import save_nets, upload_nets
-from .kinds import check_label_order, check_place, hub_options
-from .loading import check_same_net, load_task_net, said_plainly
+from .loading import check_label_order, check_place, check_same_net, hub_options, load_task_net, said_plainly
 from .loss_net import find_loss_net, loss_net_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from seal_hf.cli import predict
 from seal_hf.cli.predict import evaluate
 from seal_hf.data.tensors.words import load_tokenizer
 from seal_hf.saving import load_loss_net, mark_complete
-from seal_hf.saving.kinds import saved_config
+from seal_hf.saving.loading import saved_config
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.utils.gate import PROCESSOR, check_origin, config_of, no_questions
 

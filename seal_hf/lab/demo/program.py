@@ -122,7 +122,7 @@ def view_of(argv: Sequence[str] | None) -> View:
         ValueError: it holds no task-net, or an option is unknown or wrong.
     """
     from ...reports.common import Verdict
-    from ...saving.kinds import has_loss_net
+    from ...saving.loading import has_loss_net
 
     flags = demo_flags()
     options = flags.parsed(argv)

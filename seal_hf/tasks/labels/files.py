@@ -35,7 +35,7 @@ from ...data.mulan import ArffReader, find_arff, is_arff
 from ...data.row_tables import Chunk, Table
 from ...data.table_sources import open_table
 from ...data.writers import Writer, schema_of, table_writer
-from ...saving.kinds import holds_image_classifier
+from ...saving.loading import holds_image_classifier
 from ...utils.messages import PRINTED_LABELS, check_owner, few
 from .decisions.label_decisions import LabelDecisions
 from .metrics import row_blocks

@@ -48,8 +48,7 @@ from ...nets.text_pooling import (
     special_ids,
 )
 from ...saving.batches import check_one_kind, in_batches, text_rows
-from ...saving.kinds import for_other_labels, hub_options, label_maps
-from ...saving.loading import LABELS, load_task_net
+from ...saving.loading import LABELS, for_other_labels, hub_options, label_maps, load_task_net
 from ...saving.model import SealModel, set_bias
 from ...utils.files import json_object
 from ...utils.gate import config_of, load_net, values_beside

@@ -16,7 +16,7 @@ from ...data import SegmentationData, load_masks
 from ...data.table_sources import loaded
 from ...data.tensors.images import CROP_SIZE, load_image_processor
 from ...saving.batches import at_size, check_one_kind, image_batches
-from ...saving.kinds import for_other_labels, hub_options, label_maps
+from ...saving.loading import for_other_labels, hub_options, label_maps
 from ...saving.model import SealModel, SealModelT
 from ...utils.gate import config_of
 from ...utils.messages import check_unread

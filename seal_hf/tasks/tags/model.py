@@ -29,7 +29,7 @@ from ...data.tensors.words import Window, WordRows, marker_of, positions, saved_
 from ...nets.adapters import library_of
 from ...nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification, BiLSTMPreTrainedModel
 from ...saving.batches import check_one_kind, in_batches, trained_inputs, word_rows
-from ...saving.kinds import for_other_labels, hub_options, label_maps
+from ...saving.loading import for_other_labels, hub_options, label_maps
 from ...saving.model import SealModel, SealModelT
 from ...utils.files import of_variant
 from ...utils.gate import check_origin, config_of

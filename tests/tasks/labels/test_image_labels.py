@@ -14,7 +14,7 @@ from transformers import AutoImageProcessor, AutoModelForImageClassification, pi
 
 from seal_hf import FlipAndCrop, ImageRows, SealForMultiLabel, SealTrainer, load_multilabel
 from seal_hf.nets.heads import shared_size
-from seal_hf.saving.kinds import task_of_model
+from seal_hf.saving.loading import task_of_model
 from seal_hf.saving.model import kind_of
 from seal_hf.utils.compat import without_torchvision
 
