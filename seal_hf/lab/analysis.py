@@ -232,8 +232,6 @@ class AnalysisArguments:
     figure: bool = field(default=True, metadata={"help": "Also draw a figure (needs matplotlib)."})
     batch_size: int = field(default=64, metadata={"help": "Validation rows at a time."})
     max_rows: int = field(default=500, metadata={"help": "Most validation rows; for tags with an LSTM take fewer."})
-    max_labels: int = field(default=200, metadata={"help": "hessian: number of labels, the most frequent ones."})
-    num_pairs: int = field(default=4, metadata={"help": "gradients: number of labels, each beside two others."})
     num_samples: int = field(default=1000, metadata={"help": "gradients: number of samples from Uniform(0, 1)^L."})
     energy_weight: float = field(default=1.0, metadata={"help": "gradients: λ1 of the run."})
     max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: as in the run."})

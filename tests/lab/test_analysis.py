@@ -29,6 +29,7 @@ from seal_hf.lab.analysis import (
     tag_pair_hessian,
     tag_pmi,
 )
+from seal_hf.tasks.labels import analysis as labels
 
 
 def generator(seed=0):
@@ -165,9 +166,10 @@ def tagger(tmp_path_factory):
     return str(folder)
 
 
-def test_the_hessian_of_a_saved_folder(digits, tmp_path):
+def test_the_hessian_of_a_saved_folder(digits, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    main(["hessian", digits, "--output_dir", str(tmp_path), "--max_rows", "70", "--max_labels", "5"])
+    monkeypatch.setattr(labels, "MOST_LABELS", 5)
+    main(["hessian", digits, "--output_dir", str(tmp_path), "--max_rows", "70"])
     found = json.loads((tmp_path / "hessian.json").read_text())
     seal, data = SealForMultiLabel.from_pretrained(digits), load_multilabel()
     features = torch.tensor(data.validation["features"][:70])
@@ -178,9 +180,10 @@ def test_the_hessian_of_a_saved_folder(digits, tmp_path):
     assert (tmp_path / "hessian.png").stat().st_size > 0
 
 
-def test_the_gradients_of_a_saved_folder(digits, tmp_path):
+def test_the_gradients_of_a_saved_folder(digits, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    main(["gradients", digits, "--output_dir", str(tmp_path), "--max_rows", "70", "--num_pairs", "2"])
+    monkeypatch.setattr(labels, "NUM_PAIRS", 2)
+    main(["gradients", digits, "--output_dir", str(tmp_path), "--max_rows", "70"])
     found = json.loads((tmp_path / "gradients.json").read_text())
     assert [pair["kind"] for pair in found["pairs"]] == ["associated"] * 2 + ["unrelated"] * 2
     assert (tmp_path / "gradients.png").stat().st_size > 0
@@ -194,15 +197,16 @@ def test_an_energy_network_has_its_plots_without_a_task_net(digits, tmp_path, mo
     alone, drawn = tmp_path / "energy", []
     seal, data = SealForMultiLabel.from_pretrained(digits), load_multilabel()
     seal.loss_net.save_pretrained(alone)
-    monkeypatch.setattr("seal_hf.tasks.labels.analysis.draw_points", lambda path, rows: drawn.append(rows))
+    monkeypatch.setattr(labels, "draw_points", lambda path, rows: drawn.append(rows))
+    monkeypatch.setattr(labels, "NUM_PAIRS", 1)
     monkeypatch.setattr(program, "check_matplotlib", lambda: None)
     options = ["--output_dir", str(tmp_path), "--max_rows", "70"]
-    pairs, of_both = (main(["gradients", str(f), *options, "--num_pairs", "1"])["pairs"] for f in (alone, digits))
+    pairs, of_both = (main(["gradients", str(f), *options])["pairs"] for f in (alone, digits))
     assert all(pair.items() <= both.items() for pair, both in zip(pairs, of_both, strict=True))
     two, four = (row for rows in drawn for row in rows[:1])
     assert (len(two), len(four)) == (2, 4)
     assert torch.equal(two[0]["colour"], -1 / two[0]["y"].clamp_min(0.1)) and torch.equal(two[0]["x"], two[1]["x"])
-    found = main(["hessian", str(alone), *options, "--max_labels", "99", "--figure", "false"])
+    found = main(["hessian", str(alone), *options, "--figure", "false"])
     gold = torch.tensor(data.validation["labels"][:70], dtype=torch.float)
     expected = closed_hessian(seal.loss_net.energy, gold).mean(0).detach()
     assert found["at"] == "gold" and np.allclose(found["hessian"], expected, atol=1e-6)
@@ -249,7 +253,7 @@ def test_texts_and_encoders(tmp_path):
 
 def test_without_matplotlib_the_numbers_are_written(digits, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    options = [digits, "--output_dir", str(tmp_path), "--max_rows", "10", "--max_labels", "3"]
+    options = [digits, "--output_dir", str(tmp_path), "--max_rows", "10"]
     with pytest.raises(ValueError, match=r"pip install 'seal_hf\[plot\]'"):
         main(["hessian", *options])
     assert not list(tmp_path.iterdir())

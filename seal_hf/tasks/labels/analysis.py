@@ -32,6 +32,7 @@ from ...nets.text_pooling import reads_whole
 from ...saving.batches import trained_inputs
 from .model import MAX_LENGTH, SealForMultiLabel
 
+MOST_LABELS, NUM_PAIRS = 200, 4  # of a Hessian, the most frequent ones; labels of gradients, each beside two others
 MOST_SLOPE = 10  # plots cut ∂BCE/∂y_k = -1 / y_k, which has no lower bound, at minus this
 
 
@@ -40,7 +41,7 @@ def hessian(folder: str, data_args: DataArguments, args: AnalysisArguments) -> d
     task-net's outputs, or for an energy network at the gold labels."""
     seal, data, rows = read_multilabel(folder, data_args, args)
     gold = np.asarray(data.train.with_format("numpy")["labels"][:])
-    order = np.argsort(-gold.sum(0), kind="stable")[: args.max_labels]
+    order = np.argsort(-gold.sum(0), kind="stable")[:MOST_LABELS]
     labels, total, count = np.sort(order), torch.zeros(()), 0
     for inputs, gold_rows in batches(rows, args):
         y = seal.space.relax(outputs_of(seal, inputs)) if isinstance(seal, SealForMultiLabel) else gold_rows.float()
@@ -76,7 +77,7 @@ def gradients(folder: str, data_args: DataArguments, args: AnalysisArguments) ->
     """
     seal, data, rows = read_multilabel(folder, data_args, args)
     gold = np.asarray(data.train.with_format("numpy")["labels"][:])
-    associated, unrelated = analysis.label_pairs(gold, args.num_pairs)
+    associated, unrelated = analysis.label_pairs(gold, NUM_PAIRS)
     by_batch = []
     if isinstance(seal, SealForMultiLabel):
         for inputs, labels in batches(rows, args):
