@@ -263,12 +263,12 @@ def test_the_programs_run_code_only_by_their_flag(coded, tmp_path, monkeypatch):
     mlc.main([*flags, "--trust_remote_code", "true"])
     assert json.loads((run / CONFIG).read_text())["auto_map"]["AutoConfig"] == "modeling_own.Config"
     assert json.loads((run / "_loss_net" / CONFIG).read_text())["encoder_mode"] == "shared"
-    for program, output in ((predict, "predictions.csv"), (evaluate, "results.json")):
+    for program, output in ((predict.main, "predictions.csv"), (evaluate, "results.json")):
         asked = ["--model", str(run), "--input", str(rows), "--output", str(tmp_path / output)]
         with pytest.raises(ValueError, match="--trust_remote_code true"):
-            program.main(asked)
+            program(asked)
         assert not Path(asked[-1]).exists()
-        program.main([*asked, "--trust_remote_code"])
+        program([*asked, "--trust_remote_code"])
         assert Path(asked[-1]).exists()
     with pytest.raises(ValueError, match="`trust_remote_code` is for a pretrained or saved model, but the nets are"):
         mlc.main(["--dataset", "digits", "--output_dir", str(tmp_path / "digits"), "--trust_remote_code", "true"])
