@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def imported(name: str, path: Path, known: dict[str, Path]) -> set[str]:
     """The modules of the package that this one imports, anywhere in the file."""
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     found = set()
-    for node in NODES[name]:
+    for node in nodes()[name]:
         if isinstance(node, ast.Import):
             found |= {alias.name.removeprefix("seal_hf.") for alias in node.names if alias.name.startswith("seal_hf.")}
         if not isinstance(node, ast.ImportFrom):
@@ -56,8 +57,16 @@ def imported(name: str, path: Path, known: dict[str, Path]) -> set[str]:
 
 
 KNOWN = modules()
-NODES = {name: nodes_of(path) for name, path in KNOWN.items()}
-IMPORTS = {name: imported(name, path, KNOWN) for name, path in KNOWN.items()}
+
+
+@cache
+def nodes() -> dict[str, list[ast.AST]]:
+    return {name: nodes_of(path) for name, path in KNOWN.items()}
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    return {name: imported(name, path, KNOWN) for name, path in KNOWN.items()}
 
 
 def test_every_room_has_its_floor_and_there_are_few():
@@ -68,14 +77,14 @@ def test_every_room_has_its_floor_and_there_are_few():
 
 def test_no_import_runs_upwards():
     floor = {room: i for i, room in enumerate((*FLOORS, *DOORS))}
-    for name, others in IMPORTS.items():
+    for name, others in imports().items():
         upwards = {other for other in others if floor[other.split(".")[0]] > floor[name.split(".")[0]]}
         assert name in DOORS or not upwards, (name, upwards)
 
 
 def test_only_tasks_ask_for_the_class_of_a_space_or_of_a_task():
-    for name, nodes in NODES.items():
-        for node in nodes:
+    for name, of_name in nodes().items():
+        for node in of_name:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
                 classes = [each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)]
                 asked = [each for each in classes if each.endswith(("Space", "Task"))]
@@ -83,18 +92,18 @@ def test_only_tasks_ask_for_the_class_of_a_space_or_of_a_task():
 
 
 def test_only_tasks_import_what_is_looked_at_after_training():
-    below = [name for name, others in IMPORTS.items() if any(other.split(".")[0] == "lab" for other in others)]
+    below = [name for name, others in imports().items() if any(other.split(".")[0] == "lab" for other in others)]
     assert {name.split(".")[0] for name in below if name not in DOORS} <= {"lab", "tasks"}
 
 
 def test_the_package_offers_its_api_and_the_command_imports_what_needs_no_library():
     """The rest is imported by name, when a subcommand is run or a name is asked for."""
-    assert IMPORTS[""] == {"api", "tasks"}
-    assert IMPORTS["__main__"] == {"cli.known_flags", "cli.programs", "utils.messages"}
+    assert imports()[""] == {"api", "tasks"}
+    assert imports()["__main__"] == {"cli.known_flags", "cli.programs", "utils.messages"}
 
 
 def test_no_files_import_each_other_in_a_circle():
-    left = {name: set(others) - {name} for name, others in IMPORTS.items()}
+    left = {name: set(others) - {name} for name, others in imports().items()}
     for name, others in left.items():  # a package's __init__ imports its modules, which may name the package
         assert all(other in KNOWN for other in others), (name, others - KNOWN.keys())
     while True:

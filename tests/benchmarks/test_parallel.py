@@ -64,6 +64,7 @@ def test_another_command_is_refused(parallel, monkeypatch):
         list(parallel.parts("seal-hf train mlc"))
 
 
+@pytest.mark.long
 def test_the_lines_of_the_project_are_such_commands(parallel, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # no results there
     for name in ("DATA", "ENCODER", "WORD_VECTORS", "CONLL"):

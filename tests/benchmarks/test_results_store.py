@@ -193,6 +193,7 @@ def test_after_git_has_united_the_lines_merge_brings_the_scores(module, tmp_path
             module.main(["merge", str(theirs.folder), "--store", str(ours.folder)])
 
 
+@pytest.mark.long
 def test_the_results_of_the_project_are_few_files_whole_and_small(module):
     store = module.Store()
     if not store.data_sets():

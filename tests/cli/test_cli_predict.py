@@ -78,7 +78,7 @@ def test_the_command_decides_as_the_trainer_under_every_decoder(texts, tmp_path,
     probabilities, sets = by_trainer(trainer, tokenize(table, tiny_tokenizer(), 7))
     given = [{"id": f"k{i}", "text": text, "note": "a, b"} for i, text in enumerate(table["text"])]
     source = write(tmp_path / f"new{suffix}", given)
-    for decoder, expected in sets.items():
+    for decoder, expected in [*sets.items()][: None if suffix == ".csv" else 2]:
         rows = predicted(folder, source, tmp_path / f"out{suffix}", *(["--decoder", decoder] if decoder else []))
         assert [{name: row[name] for name in given[0]} for row in rows] == given
         assert [label_cell(row["labels"], "") for row in rows] == expected, decoder

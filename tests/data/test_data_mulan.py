@@ -42,7 +42,10 @@ REAL = {
 }
 
 
-@pytest.mark.parametrize("name", REAL)
+LARGE = ("bibtex", "delicious")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in LARGE)) for name in REAL])
 def test_real_sets_have_the_published_counts(shared_data, name):
     rows, labels, features, cardinality = REAL[name]
     data = real(shared_data / "mlc" / name)
@@ -59,6 +62,7 @@ def test_real_sets_have_the_published_counts(shared_data, name):
         assert ((x == 0) | (x == 1)).all() and 0 < x.mean() < 1
 
 
+@pytest.mark.long
 def test_delicious_keeps_and_counts_rows_without_labels_and_names_without_backslashes(shared_data):
     data = real(shared_data / "mlc" / "delicious")
     assert (stacked(data)[1].sum(1) == 0).sum() == 14

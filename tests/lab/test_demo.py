@@ -9,6 +9,7 @@ import struct
 import zipfile
 import zlib
 from html.parser import HTMLParser
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
@@ -36,7 +37,8 @@ from seal_hf.lab.demo.program import view_of
 from seal_hf.saving.batches import text_rows
 from seal_hf.tasks.masks.demo import CUTS, coloured, enlarged, overlaid, shares
 
-pytest.importorskip("gradio", reason="the page needs the extra demo")
+# not imported to see whether it is there: that takes seconds, also in a process that runs other tests
+pytestmark = pytest.mark.skipif(find_spec("gradio") is None, reason="the page needs the extra demo")
 EVIL = "<script>good()</script> & film <img src=x onerror='bad()'>"
 DECODERS = ("fixed", "threshold", "thresholds", "expected_f1", "0.3")
 

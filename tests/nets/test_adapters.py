@@ -120,7 +120,7 @@ def test_an_adapter_that_saves_no_classifier_is_named(base, rows, tmp_path, capl
         assert ("PEFT freezes the classifier" in caplog.text) == said
 
 
-@pytest.mark.parametrize("options", [{}, {"gradient_accumulation_steps": 2}, {"loss_net_steps": 2}, {"bf16": True}])
+@pytest.mark.parametrize("options", [{}, {"gradient_accumulation_steps": 2, "loss_net_steps": 2}, {"bf16": True}])
 def test_one_base_does_what_two_do(mode, options, base, rows, tmp_path):
     ends = []
     for apart in (False, True):

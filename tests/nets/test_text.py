@@ -69,8 +69,10 @@ def test_batches_are_padded_as_the_tokenizer_pads_them(rows):
         assert torch.equal(batch["labels"], torch.tensor([texts[i]["labels"] for i in indices]))
 
 
-@pytest.mark.parametrize("mode", ENCODER_MODES)
-@pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta", "electra", "modernbert"])
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [*((kind, "separate") for kind in ("bert", "distilbert", "roberta", "electra", "modernbert")), ("bert", "shared")],
+)
 def test_every_family_trains(kind, mode, folder, rows, tmp_path):
     seal = nets(folder(kind), mode)
     before = weights(seal.task_net, seal.loss_net)
