@@ -54,7 +54,7 @@ class LabelTask(Task):
     task_losses = _part("labels.task_losses", "TASK_LOSSES")
     choices = _parts("labels.decisions.targets", target="NAMES")
     decisions = _parts("labels.decisions.label_decisions", multi_label="LabelDecisions")
-    fit_decisions = _part("labels.decisions.fit", "fit_decisions")
+    fit_decisions = _part("labels.decisions.of_trainer", "fit_decisions")
     decide = _module("labels.decide")
     model = _part("labels.model", "SealForMultiLabel")
     outputs = _parts("labels.files", multi_label="LabelOutput")

@@ -39,8 +39,8 @@ from ...lab.compare.statistics import Rows
 from ...trainer import SealTrainer
 from ...training.base import StructuredTrainer
 from . import program as mlc
-from .decisions.fit import seen_sets
 from .decisions.fitting import constant_probabilities
+from .decisions.of_trainer import seen_sets
 from .linear import fit_baseline
 from .report import predict_multilabel, score_decoders
 

@@ -25,8 +25,8 @@ from ...trainer import SealTrainer
 from ...training.base import StructuredTrainer
 from ...training.evaluation import are_too_many
 from ...utils.modules import in_evaluation, without_wrapper
-from .decisions.fit import fit_labels
 from .decisions.fitting import ValidationRows
+from .decisions.of_trainer import fit_labels
 from .decisions.targets import F1_EXAMPLE, F1_MACRO, LOWER_IS_BETTER, names_in, options_of, reported, target_scores
 
 LEVELS = (0.3, 1.0, 3.0, 10.0, 30.0)  # C times the number of features: the searched values

@@ -28,7 +28,6 @@ from ...training.evaluation import changed, store
 from ...training.hints import learned_nothing
 from ...utils.files import whole_file
 from ...utils.messages import PRINTED_LABELS, few
-from .decisions.fit import fit_labels, fit_threshold, is_fitted_by_batch
 from .decisions.label_decisions import (
     CALIBRATED_CLOSED,
     CALIBRATED_JACCARD,
@@ -38,6 +37,7 @@ from .decisions.label_decisions import (
     SEEN_F1,
     LabelDecisions,
 )
+from .decisions.of_trainer import fit_labels, fit_threshold, is_fitted_by_batch
 from .decisions.seen_sets import SeenSets
 from .decisions.targets import F1_MACRO, F1_MICRO, JACCARD, LOWER_IS_BETTER, target_of
 from .linear import ENCODER, FEATURES, LinearBaseline, figure_key, figures_of

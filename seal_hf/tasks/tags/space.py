@@ -101,7 +101,7 @@ class TagSequenceSpace(OutputSpace):
         if decoder in (None, self.decoder):
             return self
         if decoder not in self.decoders:
-            known = f"this task-net has {', '.join(self.decoders)}"
+            known = f"these decisions have {', '.join(self.decoders)}"
             raise ValueError(f"`decoder` is {decoder!r}; {known}.{did_you_mean(str(decoder), self.decoders)}")
         space = copy(self)
         space.decoder = decoder

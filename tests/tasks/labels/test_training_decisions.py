@@ -25,7 +25,7 @@ from seal_hf.core.tag_schemes import is_well_formed
 from seal_hf.decisions import LabelDecisions
 from seal_hf.metrics import mask_iou
 from seal_hf.tasks.labels import program as mlc
-from seal_hf.tasks.labels.decisions.fit import every_row_has_a_label
+from seal_hf.tasks.labels.decisions.of_trainer import every_row_has_a_label
 from seal_hf.tasks.labels.metrics import example_f1
 from seal_hf.tasks.masks.metrics import mask_probabilities
 

@@ -25,7 +25,7 @@ logger = logging.get_logger(__name__)
 
 
 def fit_decisions(trainer: Any, dataset: Any, decoder: str | None) -> LabelDecisions:
-    """The decisions of label sets, fitted on validation rows; see `training/decisions.py`."""
+    """The decisions of label sets, fitted on validation rows."""
     if is_fitted_by_batch(trainer, len(dataset), decoder):
         return fit_threshold(trainer, dataset, decoder)
     output = predicted(trainer, dataset)
