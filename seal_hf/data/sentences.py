@@ -51,7 +51,7 @@ class Sentence:
     Attributes:
         words: T strings.
         text: the raw text, or the words joined by blanks.
-        places: T pairs (start, end): `text[start:end]` is the word.
+        own_places: T pairs (start, end): `text[start:end]` is the word; None for words joined by blanks.
         where: file and line, for messages.
         kept: what an output repeats of the input: the fields of a JSON object; for other rows `line`, the number of
             the first line.
@@ -65,7 +65,7 @@ class Sentence:
 
     words: list[str]
     text: str
-    places: list[tuple[int, int]]
+    own_places: list[tuple[int, int]] | None
     where: str
     kept: dict[str, Any]
     lines: list[str]
@@ -78,9 +78,15 @@ class Sentence:
     @classmethod
     def of_words(cls, words: list[str], where: str, kept: dict[str, Any], lines: list[str], **more: Any) -> Sentence:
         """A sentence of words joined by blanks."""
-        ends = list(accumulate(len(word) + 1 for word in words))
-        places = [(end - 1 - len(word), end - 1) for end, word in zip(ends, words, strict=True)]
-        return cls(words, " ".join(words), places, where, kept, lines, **more)
+        return cls(words, " ".join(words), None, where, kept, lines, **more)
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """T pairs (start, end): `text[start:end]` is the word."""
+        if self.own_places is not None:
+            return self.own_places
+        ends = accumulate(len(word) + 1 for word in self.words)
+        return [(end - 1 - len(word), end - 1) for end, word in zip(ends, self.words, strict=True)]
 
 
 # --- words of texts ---------------------------------------------------------------------------------------------------
@@ -286,7 +292,7 @@ class SentenceRows:
                 places = find_words(text, words) if isinstance(text, str) else None
                 if places is None:
                     raise DataError(f"{where}: `text` lacks the words of `{name}` in their order. Remove or rename it.")
-                sentence.text, sentence.places = text, places
+                sentence.text, sentence.own_places = text, places
         size = len(sentence.words)
         if not size:
             return None

@@ -118,10 +118,9 @@ def read_tables(
     found = {}
     word, tag = None if word_column == 0 else word_column, None if tag_column == -1 else tag_column
     for split, table in splits.items():
-        rows = [dict(zip(table.columns, values, strict=True)) for values in zip(*table.columns.values(), strict=True)]
-        head = partial(islice, rows, LOOKED_AT)
-        reader = SentenceRows(Needs(predicate=predicate, tags=("",)), head, word, tag, classes=table.classes)
-        found[split] = _columns_of(table, reader, rows, predicate)
+        needs = Needs(predicate=predicate, tags=("",))
+        reader = SentenceRows(needs, partial(_rows_of, table, LOOKED_AT), word, tag, classes=table.classes)
+        found[split] = _columns_of(table, reader, predicate)
         notes += [f"{table.origins.source}: {count} {what}." for what, count in reader.counts.items()]
     if predicate:
         _check_verbs(found, notes)
@@ -139,23 +138,31 @@ def read_tables(
     return found
 
 
-def _columns_of(table: TagTable, reader: SentenceRows, rows: Sequence[dict[str, Any]], predicate: bool) -> Rows:
+def _rows_of(table: TagTable, count: int | None = None) -> Iterator[dict[str, Any]]:
+    """The first rows, or all, one at a time: lists of dicts of many rows cost more time than reading them."""
+    return (
+        dict(zip(table.columns, row, strict=True)) for row in islice(zip(*table.columns.values(), strict=True), count)
+    )
+
+
+def _columns_of(table: TagTable, reader: SentenceRows, predicate: bool) -> Rows:
     """The sentences of rows by column: words, tags, the predicate, and others with a name for each word."""
-    sentences = [reader.sentence(row, table.origins.place(i)) for i, row in enumerate(rows)]
-    found: Rows = {
-        "words": [[] if one is None else one.words for one in sentences],
-        "tags": [[] if one is None else [*map(str.strip, one.gold or ())] for one in sentences],
-        ORIGINS: table.origins,
-    }
-    for row, (words, tags) in enumerate(zip(found["words"], found["tags"], strict=True)):
-        for word, tag in zip(words, tags, strict=True):
-            if not word.strip() or not tag:
-                raise DataError(
-                    f"{table.origins.place(row)}: the word is {word!r}, with the tag {tag!r}; expected text. Leave out "
-                    "such words with their tags."
-                )
-    if predicate:
-        found[PREDICATE] = [0 if one is None else one.predicate for one in sentences]
+    found: Rows = {"words": [], "tags": [], PREDICATE: []}
+    for number, row in enumerate(_rows_of(table)):
+        one = reader.sentence(row, table.origins.place(number))
+        words, tags = ([], []) if one is None else (one.words, [*map(str.strip, one.gold or ())])
+        if not all(tags) or not all(map(str.strip, words)):
+            word, tag = next(pair for pair in zip(words, tags, strict=True) if not pair[0].strip() or not pair[1])
+            raise DataError(
+                f"{table.origins.place(number)}: the word is {word!r}, with the tag {tag!r}; expected text. Leave out "
+                "such words with their tags."
+            )
+        found["words"].append(words)
+        found["tags"].append(tags)
+        found[PREDICATE].append(0 if one is None else one.predicate)
+    if not predicate:
+        del found[PREDICATE]
+    found[ORIGINS] = table.origins
     return found | _features(table, [*reader.found.values()], [len(words) for words in found["words"]])
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from datasets import Dataset, concatenate_datasets
 
 from ..core.tag_schemes import SCHEMES, convert, scheme_of, split_tag
@@ -428,7 +429,9 @@ def _dataset(rows: Rows, ids: dict[str, int]) -> Dataset:
     others = ("tags", "predicate", ORIGINS)
     columns = {name: pa.array(values, type=words) for name, values in rows.items() if name not in others}
     if "tags" in rows:
-        columns["tags"] = pa.array([[ids[tag] for tag in row] for row in rows["tags"]], type=pa.list_(pa.int64()))
+        tags = pa.array(rows["tags"], type=words)
+        numbers = pc.index_in(tags.flatten(), value_set=pa.array([*ids], type=pa.string())).cast(pa.int64())
+        columns["tags"] = pa.ListArray.from_arrays(tags.offsets, numbers)
     if "predicate" in rows:
         columns["predicate"] = pa.array(rows["predicate"], type=pa.int64())
     return Dataset(pa.table(columns))
