@@ -2,7 +2,7 @@
 with masks. This room knows no model. Its modules are imported by name, when they are first used.
 
 Each format has one reader, a row or a part at a time; training, prediction and evaluation use it. [`load_multilabel`]
-reads: nothing, `digits` or `digit_images` -> the embedded data; a folder or file with .arff -> `mulan.py`; else the
+reads: nothing, `digits` or `digit_images` -> the embedded data; a folder or file with .arff -> `arff.py`; else the
 tables that `table_sources.py` finds, files of lines, parquet, folders of `save_to_disk`, tables in memory and on the
 Hub, by `label_tables.py`; a plain name -> that folder under `data_dir`. [`load_tags`], [`load_srl`] and [`load_trees`]
 do the same for tag sequences, see `tags.py` and `trees.py`, and [`load_masks`] for images with masks. Rows to predict

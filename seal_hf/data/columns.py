@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.tag_schemes import scheme_of
-from .column_values import MOSTLY
+from .column_choice import MOSTLY
 from .common import DataError, Origins
 
 Rows = dict[str, Any]  # column -> a value per sentence: lists of strings, `predicate` an int; and `Origins`
@@ -385,6 +385,9 @@ def read_columns(path: Path, word_column: int | str = 0, tag_column: int | str =
     notes = file.notes
     if tag_column == -1 and (other := _other_spans(rows, file)):
         notes.append(f"{path.name}: {other}")
+    last = rows["tags"][-1][-1] if begins else ""
+    if sum(row.count(last) for row in rows["tags"]) == 1 and len(begins) > MOST_WORDS:
+        notes.append(f"{path.name}: its last tag, {last!r}, occurs once: does the file end early?")
     if are_brackets(rows["tags"]):
         rows["tags"] = [bracket_tags(cells) for cells in rows["tags"]]
         notes.append(f"{path.name}: tags in brackets, such as (PER*) or (PER), are read as B-PER and I-PER.")

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..utils.messages import did_you_mean, few
-from .column_values import MOSTLY, is_number, zero_one
+from .column_choice import MOSTLY, PROBABILITIES, is_number, valid_text, zero_one
 from .common import DataError
 from .hygiene import SEPARATORS
 
-PROBABILITIES = "probabilities"
 FORMATS = ("auto", "ids", "names", "multi_hot")
 NONE = "none"  # as a separator: each cell is one name
 NUMBERS = r"-?[0-9]+\.?(\s+-?[0-9]+\.?)+"  # separated by blanks, as NumPy prints them
@@ -29,9 +28,8 @@ AROUND = tuple(  # names with marks around them, or before them
     map(re.compile, (r"<([^<>]+)>", r"__label__([^\s,;|]+)", r"#([^\s#,;|]+)", r'"([^"]+)"', r"'([^']+)'"))
 )
 BRACKETS = tuple(  # around all names of a cell, which are no list of numbers or of texts in quotes
-    map(
-        re.compile, (r"\[(?=.*[^\W\d])([^][\"']+)\]", r"\((?=.*[^\W\d])([^()\"']+)\)", r"\{(?=.*[^\W\d])([^{}:\"']+)\}")
-    )
+    re.compile(rf"\{begin}(?=.*[^\W\d])([^{others}\"']+)\{end}")
+    for begin, others, end in (("[", r"\[\]", "]"), ("(", "()", ")"), ("{", "{}:", "}"))
 )
 SCORES = ("score", "probability", "confidence")
 SETS = ("set(", "frozenset(")  # how Python writes sets for which braces do not do
@@ -44,15 +42,6 @@ def place_of(source: str, split: str, row: int | None = None) -> str:
     """The place of a mistake: `source, train split, row 3`; a single file has no splits yet."""
     place = source if split == "all" else f"{source}, {split} split"
     return place if row is None else f"{place}, row {row} (counting from 0)"
-
-
-def valid_text(text: str, place: str) -> str:
-    """The text, if it can be written. JSON may contain half of a surrogate pair, as in a text cut by bytes."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise DataError(f"{place}: {text[:60]!r} is not valid text ({error.reason}). Correct or remove it.") from error
-    return text
 
 
 def label_cell(value: Any, place: str, keep_empty: bool = False, separator: str | None = None) -> list:
@@ -69,6 +58,10 @@ def label_cell(value: Any, place: str, keep_empty: bool = False, separator: str 
     if isinstance(value, str):
         value = value.strip()
         value = _literal(value) if value.startswith(("(", "{", *SETS)) else value
+    if isinstance(value, str) and value.startswith("{") and not value.endswith("}"):
+        raise DataError(
+            f"{place}: label cell {value[:60]!r} begins like a mapping but is not one. The file may end early."
+        )
     if isinstance(value, str):
         if not value.startswith("[") or separator not in (None, NONE):
             return _separated(value, place, keep_empty, separator)

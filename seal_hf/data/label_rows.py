@@ -16,8 +16,17 @@ import numpy as np
 import pyarrow as pa
 
 from ..utils.files import visible
-from .column_choice import FEATURES, check_header, check_texts, find_text_column, need_column, text_cell, text_columns
-from .column_values import LOOKED_AT, has_marks
+from .column_choice import (
+    FEATURES,
+    LOOKED_AT,
+    check_header,
+    check_texts,
+    find_text_column,
+    has_marks,
+    need_column,
+    text_cell,
+    text_columns,
+)
 from .common import DataError
 from .exports import STATUS, rejected
 from .feature_tables import feature_lists, number_columns

@@ -14,9 +14,13 @@ import numpy as np
 from datasets import Dataset
 
 from ..utils.messages import few
+from .arff import is_arff, load_arff_folder
 from .column_choice import (
     FEATURES,
     LABELS,
+    LOOKED_AT,
+    MOSTLY,
+    PROBABILITIES,
     TEXTS,
     Chosen,
     Columns,
@@ -24,11 +28,13 @@ from .column_choice import (
     Rows,
     check_texts,
     choose,
+    has_marks,
     inputs_of,
+    kind_of_strings,
     need_column,
+    shown_values,
     text_cell,
 )
-from .column_values import LOOKED_AT, MOSTLY, has_marks, kind_of_strings, shown_values
 from .common import IMAGE, NORMALIZE, DataError, MultiLabelData, Origins, feature_data, find_data, label_data
 from .embedded import load_digit_groups, load_digit_images
 from .exports import rejected
@@ -37,7 +43,6 @@ from .hierarchy import Pairs, with_hierarchy
 from .hygiene import name_notes, separator_notes, single_label_notes
 from .image_tables import image_column, named_images, stored_images
 from .label_cells import (
-    PROBABILITIES,
     as_vectors,
     column_labels,
     guess_format,
@@ -50,7 +55,6 @@ from .label_cells import (
     without_marks,
 )
 from .line_files import LINES, SUFFIXES
-from .mulan import is_arff, load_arff_folder
 from .name_files import LABEL_LIST, names_beside, names_of_file
 from .row_tables import LineTable, Table
 from .stratified import complete_splits

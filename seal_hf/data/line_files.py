@@ -24,7 +24,7 @@ from .exports import plain_rows
 SPARSE = (".svm", ".libsvm", ".svmlight")
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", *SPARSE)
 LINES = ".txt"  # of fastText or of LIBSVM, by its first line
-FASTTEXT = "__label__"  # before each label, and these before the text
+FASTTEXT = "__label__"  # before each label of a line
 MARKS = ",;\t|"  # between the cells of a table; the first that its header has
 MOST_VALUES = 10**8  # of sparse rows, which are read as lists of all features
 PAIR = re.compile(r"([0-9]+):([-+0-9.eE]+)")
@@ -235,12 +235,9 @@ def _fasttext(path: Path) -> Iterator[Row]:
     with open(path, encoding="utf-8-sig", newline="\n") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
-                text, labels = line.strip(), list[str]()
-                while text.startswith(FASTTEXT):
-                    label, _, text = text.removeprefix(FASTTEXT).partition(" ")
-                    labels += [label.rstrip(",")]
-                    text = text.lstrip(" ,")
-                yield number, [text, labels]
+                words = line.strip().split(" ")
+                labels = [word.removeprefix(FASTTEXT).rstrip(",") for word in words if word.startswith(FASTTEXT)]
+                yield number, [" ".join(word for word in words if not word.startswith(FASTTEXT)), labels]
 
 
 def _size_of_sparse(path: Path) -> tuple[int, bool, int, int]:

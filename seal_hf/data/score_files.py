@@ -22,8 +22,7 @@ import numpy as np
 
 from ..core.arrays import sigmoid
 from ..utils.messages import few
-from .column_choice import INDEXES, LABELS, usual_column
-from .column_values import has_marks
+from .column_choice import INDEXES, LABELS, has_marks, usual_column
 from .common import WRITE_ZERO, DataError
 from .hygiene import SEPARATORS
 from .label_cells import column_labels, gold_labels, in_order, label_cell
@@ -536,8 +535,10 @@ def _gold_arrays(name: str, labels: Sequence[str]) -> tuple[np.ndarray, list[str
 
 def _gold_arff(path: Path, labels: Sequence[str]) -> np.ndarray:
     """The attributes of a file that are called like the labels. It has no ids."""
-    from .arff import ArffFile  # two libraries, for a rare format
-    from .mulan import label_values
+    from .arff import (
+        ArffFile,  # two libraries, for a rare format
+        label_values,
+    )
 
     if not path.is_file():
         raise DataError(f"{path}: no such file.")

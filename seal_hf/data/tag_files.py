@@ -27,7 +27,7 @@ import numpy as np
 from ..core.tag_schemes import convert, scheme_of, scheme_of_model
 from ..utils.files import visible
 from ..utils.messages import did_you_mean, few
-from .column_values import LOOKED_AT
+from .column_choice import LOOKED_AT
 from .columns import ColumnFile, Rows, bracket_tags, in_brackets, line_origins, lines_of, read_columns, take
 from .common import SPLITS, DataError, find_data, groups_of, random_split
 from .exports import plain_rows

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .column_values import LOOKED_AT
+from .column_choice import LOOKED_AT
 from .columns import ORIGINS, TAG_NAMES, WORD_NAMES, Rows, TagTable
 from .common import DataError, Origins
 from .row_tables import LineTable, Row, Table
@@ -78,9 +78,17 @@ def sentence_rows(table: Table, apart: bool = False) -> Iterator[Row]:
     tags = next((other for usual in TAG_NAMES for other in others if other.lower() == usual), None)
     renamed = {words: "words"} | ({} if tags is None else {tags: "tags"})
     seen: set[Any] = set()
+    repeats = empty = ""  # rows that repeat the name of their sentence, and that leave it out
     line, sentence = 0, dict[str, Any]()
     for number, row in table:
         key = row[name] if str(row[name]).strip() else sentence.get(name, row[name])
+        if sentence and key == sentence[name]:
+            repeats, empty = (repeats or str(number), empty) if row[name] == key else (repeats, empty or str(number))
+            if repeats and empty:
+                raise DataError(
+                    f"{table.place(int(empty))}: no value in {name!r}, but line {repeats} repeats that of its "
+                    "sentence. Write it in each row, or at the first word of each sentence alone."
+                )
         if not sentence or key != sentence[name]:
             if sentence:
                 yield line, sentence

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 from datasets import Dataset, Image, concatenate_datasets
 
+from .arff import ArffReader, find_arff, is_arff
 from .common import IMAGE, PAIR, DataError, MultiLabelData, fixed_size_column
 from .image_files import resized, size_of
 from .label_rows import FeatureTable, ImageTable, TextReader, image_column_of, image_files, text_column_of
-from .mulan import ArffReader, find_arff, is_arff
 from .pictures import pictures_of
 from .row_tables import Table
 from .sentences import Needs

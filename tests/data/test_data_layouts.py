@@ -106,6 +106,11 @@ COLUMN_ROWS = "1\tAnna\tB-PER\tO\n2\tgoes\tO\tO\n\n" * 12
             "text,tags\n" + "a b,O O\na b c,O O\n" * 9,
             "line 3: 3 words with blanks between them, but 2 tags in `tags`",
         ),
+        (
+            "a.csv",
+            "sentence_id,word,tag\n1,a,O\n1,b,O\n,c,B-X\n2,d,O\n",
+            "4: no value in 'sentence_id', but line 3",
+        ),
         ("a.jsonl", '{"text": "ab", "label": [[0, 9, "X"]]}\n' * 12, "the span 0 to 9 of type 'X' is not in the text"),
     ],
 )
@@ -139,8 +144,10 @@ def test_spans_with_another_text_and_types_with_further_tags_are_noted(tmp_path)
     rows = [{"text": f"Anna went, {i}", "entities": [span | {"text": "Anna"[i % 2 :]}]} for i in range(20)]
     (tmp_path / "a.jsonl").write_text(layouts.lines(rows))
     assert "10 spans have another text than that of" in " ".join(load_tags(str(tmp_path / "a.jsonl")).notes)
-    (tmp_path / "a.conll").write_text("Anna B-PER|B-X\nwent O\n\n" * 20)
-    assert "types such as 'PER|B-X', which hold further ones" in " ".join(load_tags(str(tmp_path / "a.conll")).notes)
+    (tmp_path / "a.conll").write_text("Anna B-PER|B-X\nwent O\n\n" * 20 + "Anna B-PE")
+    said = " ".join(load_tags(str(tmp_path / "a.conll")).notes)
+    assert "types such as 'PER|B-X', which hold further ones" in said
+    assert "its last tag, 'B-PE', occurs once: does the file end early?" in said
 
 
 def test_what_looks_wrong_with_tags_is_noted(tmp_path):
@@ -232,6 +239,7 @@ ROWS = "".join(f"{i / 7},{i % 2}\n" for i in range(20))
         ("a.json", json.dumps({"text": {"0": "a"}, "labels": {"0": "b"}}), {}, 'orient="records"'),
         ("a.json", '[{"text": "a", "labels": ["b"]},\n {"text": ', {}, "a.json, line 2: not a JSON object"),
         ("a.json", '[{"text": "a", "labels": ["b"]},\n 7]', {}, "a.json, line 2: '7' in the array; expected an object"),
+        ("a.csv", "text,labels\n" + "a,b\n" * 9 + 'c,"{"\n', {}, "line 11: .* begins like a mapping but is not one"),
         ("a.jsonl", '{"text": "a", "cats": {"b": 0.5}}\n' * 20, {}, "is a mapping with 0.5 for 'b'.*threshold"),
         ("a.csv", "text,labels\n" + "a,010\nb,110\n" * 9 + "c,\n", {}, "line 20: the multi-hot labels have 0 entries"),
         ("a.csv", "text,labels\n" + "a,010\nb,110\n" * 9 + "c,01-0\n", {}, "line 20: .* have 1 entries, expected 3"),

@@ -19,6 +19,7 @@ from ...cli.flags import BATCH_SIZE
 from ...cli.output_kind import Evaluation, OutputKind, each_chunk, origin_of
 from ...core.decisions import as_threshold
 from ...core.hierarchy import hierarchy_of
+from ...data.arff import ArffReader, find_arff, is_arff
 from ...data.column_choice import LABELS, need_column, usual_labels
 from ...data.common import WRITE_ZERO, DataError
 from ...data.label_cells import DIGITS, MULTI_HOT, gold_labels, in_order, label_cells, probability_cells
@@ -31,7 +32,6 @@ from ...data.label_rows import (
     image_files,
     text_column_of,
 )
-from ...data.mulan import ArffReader, find_arff, is_arff
 from ...data.row_tables import Chunk, Table
 from ...data.table_sources import open_table
 from ...data.writers import Writer, schema_of, table_writer

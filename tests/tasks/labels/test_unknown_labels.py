@@ -21,7 +21,7 @@ from seal_hf import (
 )
 from seal_hf.core.label_sets import LabelSets
 from seal_hf.data import DataError
-from seal_hf.data.mulan import ArffReader, find_arff
+from seal_hf.data.arff import ArffReader, find_arff
 from seal_hf.decisions import LabelDecisions, platt_scaling, tune_thresholds_per_label
 from seal_hf.energy_losses import NCE
 from seal_hf.metrics import example_f1, label_report, multilabel_metrics, tune_threshold
