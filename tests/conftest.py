@@ -114,6 +114,19 @@ def frozen_modules():
     gc.freeze()
 
 
+@pytest.fixture(scope="module")
+def narrow_energies():
+    """Energies of masks have an eighth of their channels where no flag gives a number: the convolutions of the default
+    take most of a short run."""
+    from seal_hf import GridEnergy
+
+    before = GridEnergy.__init__.__defaults__
+    channels, dropout, _, mask_channels = before
+    GridEnergy.__init__.__defaults__ = (channels, dropout, 8, mask_channels)
+    yield
+    GridEnergy.__init__.__defaults__ = before
+
+
 @pytest.fixture(autouse=True)
 def forget_precision():
     """bf16, torch_compile and fsdp of 4.57's TrainingArguments stay in the environment, where every later run of the

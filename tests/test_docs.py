@@ -37,6 +37,7 @@ PAGES += ["docs/index.md", "README.md"]
 NOTEBOOKS = ROOT / "examples" / "notebooks"
 LONGEST = {"docs/how-to/": 600, "docs/": 900}  # words of a page; the first that fits
 FEW_MASKS = {"train": 16, "validation": 8, "test": 8}
+FEW_DIGITS = {"train": 200, "validation": 100, "test": 100}
 ENCODERS = re.compile("sentence-transformers/all-MiniLM-L6-v2|distilbert-base-uncased")
 BLOCK = re.compile(r"(?:<!-- (file|not run): (.+?) -->\n+)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PROSE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)  # what is no prose
@@ -84,6 +85,7 @@ def two_steps(monkeypatch):
 
     monkeypatch.setattr(TrainingArguments, "__post_init__", short)
     monkeypatch.setattr(embedded, "MASK_SIZES", FEW_MASKS)
+    monkeypatch.setattr(embedded, "GROUP_SIZES", FEW_DIGITS)
     registries = (ENERGIES, ENERGY_LOSSES, TASK_LOSSES)
     before = [set(registry) for registry in registries]
     yield
@@ -171,7 +173,7 @@ def test_a_notebook_runs_from_the_top(notebook, encoder, tmp_path):
 
         os.chdir(tmp_path)
         warnings.simplefilter("ignore")  # as for a reader who runs it
-        embedded.MASK_SIZES = FEW_MASKS
+        embedded.MASK_SIZES, embedded.GROUP_SIZES = FEW_MASKS, FEW_DIGITS
         names = {"__name__": "__main__"}
         for number, cell in enumerate(json.loads(notebook.read_text(encoding="utf-8"))["cells"]):
             code = "".join(cell["source"])

@@ -51,6 +51,7 @@ def test_an_example_runs_on_public_names_and_is_short(script, tmp_path, monkeypa
 
     monkeypatch.setattr(TrainingArguments, "__post_init__", short)
     monkeypatch.setattr(embedded, "MASK_SIZES", {"train": 16, "validation": 8, "test": 8})
+    monkeypatch.setattr(embedded, "GROUP_SIZES", {"train": 200, "validation": 100, "test": 100})
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [f"{script}.py", *words(script, tmp_path)])
     runpy.run_path(str(EXAMPLES / f"{script}.py"), run_name="__main__")

@@ -1,8 +1,7 @@
 """The shape of the package: which room may import which, read from the imports themselves."""
 
 import ast
-import os
-import subprocess
+import runpy
 import sys
 from functools import cache
 from importlib import import_module
@@ -136,14 +135,19 @@ def test_the_package_imports_its_nets_and_little_else(tmp_path):
     In a user's program that `python -m` starts, whose package imports ours while Python looks for the module."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text("import seal_hf\n")
-    code = "print(*sorted(name for name in sys.modules if name.split('.')[0] == 'seal_hf'))\n"
-    (tmp_path / "mine" / "__main__.py").write_text(f"import sys\n{code}from seal_hf import SealTrainer\n{code}")
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    words = [sys.executable, "-m", "mine", "seal_hf"]
-    ended = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    code = "print(*[name for name in sys.modules if name.split('.')[0] == 'seal_hf'], file=open({!r}, 'w'))\n"
+    first, second = (code.format(str(tmp_path / name)) for name in ("loaded", "with_trainer"))
+    (tmp_path / "mine" / "__main__.py").write_text(f"import sys\n{first}from seal_hf import SealTrainer\n{second}")
+
+    def program():
+        sys.path.insert(0, str(tmp_path))
+        sys.argv, sys.orig_argv = ["-m", "seal_hf"], [sys.executable, "-m", "mine", "seal_hf"]
+        runpy.run_module("mine", run_name="__main__", alter_sys=True)
+
+    anew(program)
     loaded, with_trainer = (
-        {name.removeprefix("seal_hf").removeprefix(".") for name in line.split()} for line in ended.stdout.splitlines()
+        {name.removeprefix("seal_hf").removeprefix(".") for name in (tmp_path / file).read_text().split()}
+        for file in ("loaded", "with_trainer")
     )
     registering = {name for name, path in KNOWN.items() if "\nAuto" in path.read_text(encoding="utf-8")}
     assert registering == set(seal_hf.REGISTERED) <= loaded

@@ -24,6 +24,8 @@ from seal_hf.tasks.tags.program import ROLE_PROGRAM as srl
 
 pytest.importorskip("optuna")
 
+pytestmark = pytest.mark.usefixtures("narrow_energies")
+
 QUIET = "--use_cpu true --disable_tqdm true --report_to none --report false".split()
 BY_EPOCH = "--eval_strategy epoch --save_strategy epoch --load_best_model_at_end true --save_total_limit 1".split()
 SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()

@@ -22,6 +22,8 @@ from seal_hf.lab.compare.statistics import Rows
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.tags.metrics import tag_metrics
 
+pytestmark = pytest.mark.usefixtures("narrow_energies")
+
 ROOT = Path(__file__).resolve().parents[2]
 CLOCK = "train_seconds_per_epoch"
 TINY = "--max_train_rows 16 --hidden_size 8 --num_train_epochs 1 --per_device_train_batch_size 8".split()

@@ -19,6 +19,8 @@ from seal_hf.tasks.rewards.reward import NoReward
 from seal_hf.tasks.rewards.space import RewardLabelSpace
 from seal_hf.tasks.rewards.tag_rules import TagRuleReward
 
+pytestmark = pytest.mark.usefixtures("narrow_energies")
+
 CLOCK = "train_seconds_per_epoch"
 RULES = {
     "tagging": "- {words: 'w[0-4]', are: X}\n- {spans_at_most: 2}\n",

@@ -17,6 +17,8 @@ from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.masks import program as segmentation
 from seal_hf.tasks.tags import program as tagging
 
+pytestmark = pytest.mark.usefixtures("narrow_energies")
+
 SMALL = "--use_cpu true --report_to none --report false --logging_steps 1 --per_device_train_batch_size 30".split()
 FEATURES = [*SMALL, *"--max_train_rows 60 --hidden_size 8 --global_size 4".split()]
 LINE = re.compile(

@@ -19,6 +19,8 @@ from seal_hf.tasks.tags import program as tagging
 from seal_hf.tasks.tags.program import TREE_PROGRAM as parsing
 from seal_hf.training.arguments import SealTrainingArguments
 
+pytestmark = pytest.mark.usefixtures("narrow_energies")
+
 SMALL = "--use_cpu true --disable_tqdm true --report_to none --logging_steps 1 --per_device_train_batch_size 30".split()
 FEATURES = [*SMALL, *"--max_train_rows 60 --hidden_size 8 --global_size 4 --num_train_epochs 2".split()]
 NEVER = "The loss-net never taught: λ1 stayed 0. This is the model that cross-entropy trains."

@@ -53,7 +53,9 @@ def masks(folder):
     """SegFormer with dropout and batch normalisation; the loss-net reads the images itself."""
     torch.manual_seed(0)
     sizes = dict(hidden_sizes=[8] * 4, decoder_hidden_size=16, depths=[1] * 4, num_attention_heads=[1] * 4)
-    loss_net = LossNet(LossNetConfig(space="binary_mask", energy="grid", num_labels=2, **LABELS))
+    loss_net = LossNet(
+        LossNetConfig(space="binary_mask", energy="grid", num_labels=2, energy_options={"width": 16}, **LABELS)
+    )
     seal = SealForSegmentation(SegformerForSemanticSegmentation(SegformerConfig(**sizes, **LABELS)), loss_net)
     return seal, MaskRows(squares(12, 32)), {"energy_loss": "regression"}
 

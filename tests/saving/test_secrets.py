@@ -30,6 +30,8 @@ from seal_hf.utils import recorded
 from seal_hf.utils.messages import guard_errors
 from seal_hf.utils.recorded import command_line, hidden
 
+pytestmark = pytest.mark.usefixtures("narrow_energies")
+
 FLAG, RECIPE, ENVIRONMENT = "of-the-flag&1", "of-the-recipe&2", "of-the-environment&3"
 TOKENS = (FLAG, RECIPE, ENVIRONMENT)
 QUIET = "--use_cpu true --disable_tqdm true --max_steps 1"

@@ -18,6 +18,8 @@ from seal_hf.tasks.masks import program as segmentation
 from seal_hf.tasks.masks.page import RIGHT, class_mask_facts, class_mask_sections, class_pictures
 
 pytest.importorskip("matplotlib")
+
+pytestmark = pytest.mark.usefixtures("narrow_energies")
 NAMES = ["ground", "square", "<b>stripe</b>", "nowhere"]
 
 

@@ -33,6 +33,8 @@ from seal_hf.tasks.masks.program import ENERGY_PROGRAM as mask_energy
 
 reader = pytest.importorskip("matplotlib.image")
 
+pytestmark = pytest.mark.usefixtures("narrow_energies")
+
 
 def decoded(uri):
     """(H, W, 3) uint8 of a data URI, by another reader."""

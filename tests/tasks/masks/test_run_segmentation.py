@@ -17,6 +17,8 @@ from seal_hf.metrics import mask_metrics
 from seal_hf.tasks.masks import program as segmentation
 from seal_hf.utils.compat import image_processor_class
 
+pytestmark = pytest.mark.usefixtures("narrow_energies")
+
 
 @pytest.fixture
 def segformer(tmp_path):
