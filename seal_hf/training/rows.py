@@ -10,7 +10,13 @@ from typing import Any
 import torch
 from datasets import Dataset
 from torch.utils.data import IterableDataset
-from transformers import DataCollatorWithPadding, DefaultDataCollator, default_data_collator
+from transformers import (
+    DataCollatorWithPadding,
+    DefaultDataCollator,
+    Trainer,
+    TrainingArguments,
+    default_data_collator,
+)
 from transformers.trainer_utils import has_length
 
 from ..core.space import OutputSpace
@@ -34,21 +40,25 @@ def check_rows(trainer: Any) -> None:
     """Raises ValueError for texts that are not tokenized, for labels of another shape or
     outside the trainer's space, for rows of different lengths that its collator does not pad, for images that its
     task-net does not read, and for pixels of another scale than its image processor's."""
-    check_inputs(trainer)
-    check_shapes(trainer)
-    check_label_values(trainer.space, train_dataset=trainer.train_dataset, eval_dataset=trainer.eval_dataset)
-    check_padding(trainer)
-    check_images(trainer)
-    check_pixels(trainer)
+    model, datasets = trainer.model, {"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}
+    is_ours, collator = trainer._default_collator is not None, trainer._default_collator or trainer.data_collator
+    check_inputs(model, collator, **datasets)
+    if is_ours:  # the user's own collator may change the labels
+        check_shapes(trainer.space, model.config.num_labels, **datasets)
+    check_label_values(trainer.space, **datasets)
+    check_padding(trainer.args, collator, type(trainer), **datasets)
+    if not (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
+        check_images(model, trainer.train_dataset)
+    check_pixels(trainer.processing_class, **datasets)
 
 
-def check_inputs(trainer: Any) -> None:
-    """Raises ValueError for data sets with texts or words in place of the task-net's inputs, unless a collator or a
+def check_inputs(model: Any, collator: Any, **datasets: Any) -> None:
+    """Raises ValueError for data sets with texts or words in place of the model's inputs, unless a collator or a
     transform of the user's own may make these."""
-    name, collator = getattr(trainer.model, "main_input_name", None), trainer._default_collator or trainer.data_collator
+    name = getattr(model, "main_input_name", None)
     if collator is not default_data_collator and type(collator) not in (DataCollatorWithPadding, DefaultDataCollator):
         return
-    for split, dataset in each_dataset({"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}):
+    for split, dataset in each_dataset(datasets):
         if not isinstance(dataset, Dataset) or dataset.format["type"] == "custom" or name in dataset.column_names:
             continue
         found = next((column for column in RAW if column in dataset.column_names), None)
@@ -59,12 +69,10 @@ def check_inputs(trainer: Any) -> None:
             )
 
 
-def check_shapes(trainer: Any) -> None:
-    """Raises ValueError if the first labels of a data set have a shape that the trainer's space does not know, unless a
-    collator or a transform of the user's own may change it."""
-    if trainer._default_collator is None:
-        return
-    for name, dataset in each_dataset({"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}):
+def check_shapes(space: OutputSpace, num_labels: int, **datasets: Any) -> None:
+    """Raises ValueError if the first labels of a data set have a shape that the space does not know, unless a transform
+    of the user's own may change it."""
+    for name, dataset in each_dataset(datasets):
         if isinstance(dataset, Dataset) and dataset.format["type"] == "custom":
             continue
         for labels in islice(label_values(dataset), 1):
@@ -73,7 +81,7 @@ def check_shapes(trainer: Any) -> None:
             except (TypeError, ValueError):  # no numbers: `check_label_values` says so
                 continue
             shape = shape[1:] if isinstance(dataset, TensorRows) else shape
-            trainer.space.check_shape(shape, trainer.model.config.num_labels, name)
+            space.check_shape(shape, num_labels, name)
 
 
 class CheckedRows:
@@ -111,26 +119,28 @@ class CheckedRows:
                 self.space.check_values(torch.as_tensor(labels).flatten(), f"{self.name}[{i}]")
 
 
-def check_padding(trainer: Any) -> None:
+def check_padding(args: TrainingArguments, collator: Any, kind: type[Trainer], **datasets: Any) -> None:
     """Check the first `LOOKED_AT` rows of each data set that can be read by index.
+
+    Args:
+        kind: the trainer's class, whose loaders may be the user's own.
 
     Raises:
         ValueError: rows have different lengths, and a default collator of transformers does not pad them.
     """
-    collator, columns = trainer._default_collator or trainer.data_collator, tuple(REMEDIES)
+    columns = tuple(REMEDIES)
     if type(collator) is DataCollatorWithPadding:
         columns, name = ("labels",), "DataCollatorWithPadding"
     elif collator is default_data_collator or isinstance(collator, DefaultDataCollator):
         name = "transformers' default collator"
     else:
         return
-    args, kind = trainer.args, type(trainer)
     met = []  # the data sets whose rows meet in a batch of our own loaders
     if args.train_batch_size > 1 and kind.get_train_dataloader.__module__.startswith("seal_hf."):
         met.append("train_dataset")
     if args.eval_batch_size > 1 and kind.get_eval_dataloader.__module__.startswith("seal_hf."):
         met.append("eval_dataset")
-    for split, dataset in each_dataset({split: getattr(trainer, split) for split in met}):
+    for split, dataset in each_dataset({split: datasets[split] for split in met}):
         for column in columns:
             lengths = sorted(set(_lengths(dataset, column)))
             if len(lengths) > 1:
@@ -150,28 +160,24 @@ def _lengths(dataset: Any, column: str) -> Iterator[int]:
     yield from (len(row) for row in rows if hasattr(row, "__len__"))
 
 
-def check_images(trainer: Any) -> None:
-    """Raises ValueError if the task-net does not read the first of its images; sharded nets are not checked."""
-    rows, model = trainer.train_dataset, trainer.model
-    if not isinstance(rows, ImageRows) or trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+def check_images(model: Any, rows: Any) -> None:
+    """Raises ValueError if the task-net does not read the first of its images."""
+    if not isinstance(rows, ImageRows):
         return
     batch = {PIXELS: rows.batch([0])[PIXELS].to(model.device, model.dtype)}
     with torch.no_grad(), in_evaluation(model), reading(model, batch):
         model(**batch)
 
 
-def check_pixels(trainer: Any) -> None:
-    """Raises ValueError if images with masks are scaled otherwise than by the trainer's image processor, by which a
-    saved net reads new images. Rows of a class that scales by itself, and processors of another kind, are not
-    checked."""
-    processor = trainer.processing_class
+def check_pixels(processor: Any, **datasets: Any) -> None:
+    """Raises ValueError if images with masks are scaled otherwise than by the image processor, by which a saved net
+    reads new images. Rows of a class that scales by itself, and processors of another kind, are not checked."""
     if not hasattr(processor, "image_mean") and not hasattr(processor, "do_rescale"):
         return
     try:
         scaling = pixel_scaling(processor)
     except (TypeError, ValueError):  # its scale cannot be read
         return
-    datasets = {"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}
     for split, rows in each_dataset(datasets):
         if isinstance(rows, MaskRows) and type(rows).batch is MaskRows.batch and not rows.reads_as(processor):
             raise ValueError(
