@@ -1,4 +1,5 @@
-"""Libraries that take long to import, when they are first used: tables of scores are read without them."""
+"""Libraries that take long to import. They are imported when they are first used, so tables of scores are read without
+them."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 While it trains, it prints a sentence on what begins anew, in place of transformers' report, and a line for each
 evaluation, in place of the Trainer's dictionaries. At the end of a run, the nets are saved, results, card and page are
-written, and all is pushed. Written into the output folder, in this order: the nets (`trainer.save_model`),
-`*_results.json`, `README.md`, what the task's report writes (`_predictions*`, `label_report.json`), `_report.json` with
-the facts of the page, and the page.
+written, and all is pushed. The output folder gets, in this order, the nets (`trainer.save_model`), `*_results.json`,
+`README.md`, what the task's report writes (`_predictions*`, `label_report.json`), `_report.json` with the facts of the
+page, and the page.
 """
 
 from __future__ import annotations

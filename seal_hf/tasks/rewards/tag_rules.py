@@ -16,10 +16,10 @@
     - spans_at_most: 2        s_r = 1 / (1 + d), with d spans too many; with `of: [a, b]` only spans of these fields are
       of: [author]            counted, else those of all fields but O
 
-Whether a rule applies depends on the words alone (with a pattern, a gazetteer or a shape: if there is such a word; the
-others: if there are words), so that no candidate can evade a rule. A pattern is a regular expression. It is searched
-for in the words, joined by single spaces, ignoring case; a word matches if it shares a character with the text found.
-Phrases of a gazetteer are compared without case, and without punctuation at the ends of words.
+Whether a rule applies depends on the words alone, so that no candidate can evade it. A rule with a pattern, a gazetteer
+or a shape applies if there is such a word, and any other if there are words. A pattern is a regular expression. It is
+searched for in the words, joined by single spaces, ignoring case; a word matches if it shares a character with the text
+found. Phrases of a gazetteer are compared without case, and without punctuation at the ends of words.
 """
 
 from __future__ import annotations
