@@ -30,6 +30,7 @@ _KINDS = (  # the first that all values match
     ("dates", re.compile(rf"(?:{_DAY}(?:[T ]{_TIME})?|{_TIME})")),
     ("web addresses", re.compile(r"https?://\S+")),
     ("names of files", re.compile(r"\S.*\.(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{2,4}(?:\.gz)?")),
+    ("lists of numbers", re.compile(r"\[[-+\d.,eE\s]*\]")),
     ("numbers with marks", re.compile(r"[-+(]?[$€£¥]? ?\d[\d.,  ]*\)? ?(?:[%$€£¥°]|[A-Za-z]{1,3}\b)?")),
 )
 _ID = re.compile(r"[A-Za-z0-9_.:/#-]*[0-9][A-Za-z0-9_.:/#-]*")  # a single word with a digit
@@ -71,9 +72,9 @@ def are_texts(values: Sequence[Any]) -> bool:
 
 
 def kind_of_strings(values: Sequence[Any]) -> str:
-    """What strings are in place of texts: `numbers`, `dates`, `web addresses`, `names of files`, `numbers with marks`
-    (`1,5`, `12 %`, `$1,000`), `ids` (single words with a digit, hardly one twice), `repeated words` (values of a word
-    or two, few of them different); empty for texts."""
+    """What strings are in place of texts: `numbers`, `dates`, `web addresses`, `names of files`, `lists of numbers`,
+    `numbers with marks` (`1,5`, `12 %`, `$1,000`), `ids` (single words with a digit, hardly one twice), `repeated words`
+    (values of a word or two, few of them different); empty for texts."""
     shown = [value.strip() for value in shown_values(values) if isinstance(value, str)]
     if not shown:
         return ""
@@ -510,16 +511,27 @@ def find_text_column(rows: Mapping[str, Sequence[Any]], labels: Collection[str],
     if not texts and strings:
         name, kind = next(iter(strings.items()))
         hint = f" {name!r} holds {kind}, such as {shown_values(rows[name])[0]!r}; if they are the texts, name it.{hint}"
-        hint += " Features are plain numbers, such as 1000.5." * (kind == "numbers with marks")
+        hint += {
+            "numbers with marks": " Features are plain numbers, such as 1000.5.",
+            "lists of numbers": f" They are features in a column called {FEATURES}: rename it.",
+        }.get(kind, "")
         if kind == "ids" and re.search("(?i)image|img|photo|picture|scan", name):
             hint += f" Names of image files need their suffixes, such as {shown_values(rows[name])[0]}.png."
         if kind == "names of files" and (others := [end for end in suffixes(rows[name]) if end not in IMAGE_SUFFIXES]):
             hint = (
                 f" {name!r} names files of type {few(others)}, which are not read; images are {few(IMAGE_SUFFIXES, 9)}."
             )
+    elif not texts and (lists := [name for name in rows if name not in labels and _are_vectors(rows[name])]):
+        hint = f" Lists of numbers are features in a column called {FEATURES}: rename {lists[0]!r}.{hint}"
     elif not texts and (numbers := [name for name in rows if name not in labels and are_numbers(rows[name])]):
         hint = f" Numbers are no texts: {few(numbers)}.{hint}"
     raise DataError(f"{source} has {what}. Name the one to classify with --text_column.{hint}")
+
+
+def _are_vectors(values: Sequence[Any]) -> bool:
+    """True for a column of lists of numbers."""
+    shown = [value for value in shown_values(values[:FEW_ROWS])]
+    return bool(shown) and all(isinstance(v, (list, tuple)) and v and isinstance(v[0], (int, float)) for v in shown)
 
 
 def check_texts(cells: Sequence[Any], name: str, source: str) -> None:

@@ -309,7 +309,7 @@ def feature_data(
     """Checked feature data with its normalisation. `splits` holds features (N, F) and labels (N, L); the other
     arguments are those of [`label_data`] and [`fit_scaling`]."""
     if not feature_names:
-        raise DataError(f"{source}: no attribute is a feature.")
+        raise DataError(f"{source}: no attribute is a feature, which is a number. Texts are read from a csv.")
     for split, (x, _) in splits.items():
         check_finite(x, feature_names, f"{source}, {split} split")
     inputs, labels = {split: x for split, (x, _) in splits.items()}, {split: y for split, (_, y) in splits.items()}

@@ -300,7 +300,9 @@ def _whole(file: Path) -> Dataset:
         try:
             datasets.Features.from_arrow_schema(pa.schema([column]))
         except ValueError as error:
-            raise DataError(f"{file}: the column {column.name!r} is not readable: {error}. Remove it.") from error
+            raise DataError(
+                f"{file}: the column {column.name!r} is not readable: {error} Remove it, or write lists."
+            ) from error
     if len(set(table.column_names)) < len(table.column_names):
         raise DataError(f"{file}: two columns have the same name: {', '.join(table.column_names)}. Rename one.")
     return datasets.Dataset(table)

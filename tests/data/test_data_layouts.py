@@ -72,7 +72,7 @@ def test_tags_are_those_that_were_written(tmp_path, layout):
 
 
 @pytest.mark.parametrize(
-    "layout", [one for one in layouts.TAGS if one.file.endswith((".jsonl", ".json", ".gold_conll"))]
+    "layout", [one for one in layouts.TAGS if one.file.endswith((".jsonl", ".json", ".csv", ".gold_conll"))]
 )
 def test_an_evaluation_reads_the_same_tags(tmp_path, layout):
     if "corrected" in layout.title or "Ids" in layout.title:
@@ -255,6 +255,13 @@ ROWS = "".join(f"{i / 7},{i % 2}\n" for i in range(20))
             {},
             "numbers with marks, such as '\\$1,000'.*plain numbers",
         ),
+        (
+            "a.csv",
+            "vector,labels\n" + '"[0.5, 1]",a\n"[2, 1]",b\n' * 9,
+            {},
+            "lists of numbers, .*called features",
+        ),
+        ("a.jsonl", '{"vector": [0.5, 1], "labels": ["a"]}\n' * 20, {}, "called features: rename 'vector'"),
         ("a.csv", "text,label1,label2\n" + "a,b,c\n" * 9, {}, "label1, label2 may each hold one: join them"),
         ("a.csv", "text,x,y\n" + "a,Absent,Present\nb,Present,Absent\n" * 9, {"label_column": "x"}, "write 1 and 0"),
         ("a.csv", "text,x,y\n" + "a,0.2,0.9\nb,1,0\n" * 9, {}, "x, y may be probabilities.*--label_format probab"),
