@@ -133,9 +133,12 @@ def outcome(mutant: Mutant) -> tuple[str, str]:
 def _is_as_written(row: Any, mutant: Mutant) -> bool:
     """True for a row that the mutated file really holds, see the module: marks and quotes in it may be others."""
     if mutant.kind == "tags":
-        words, tags = [tuple(part.replace('"', "") for part in side) for side in row]
-        ends = ((slice(len(words)), slice(-len(words), None))[end] for end in (0, 1))
-        return any((known[end], of[end]) == (words, tags) for end in [*ends] for known, of in mutant.truth)
+        words, tags = (tuple(map(_without_marks, row[0])), tuple(tag.replace('"', "") for tag in row[1]))
+        for known, of in mutant.truth:
+            own = tuple(map(_without_marks, known))
+            if (words, tags) in ((own[: len(words)], of[: len(words)]), (own[-len(words) :], of[-len(words) :])):
+                return True
+        return False
     value, names = row[0], {name.replace('"', "") for name in row[1]}
     return any(names <= of and _is_part(value, known) for known, of in mutant.truth)
 

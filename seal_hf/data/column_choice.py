@@ -73,8 +73,8 @@ def are_texts(values: Sequence[Any]) -> bool:
 
 def kind_of_strings(values: Sequence[Any]) -> str:
     """What strings are in place of texts: `numbers`, `dates`, `web addresses`, `names of files`, `lists of numbers`,
-    `numbers with marks` (`1,5`, `12 %`, `$1,000`), `ids` (single words with a digit, hardly one twice), `repeated words`
-    (values of a word or two, few of them different); empty for texts."""
+    `numbers with marks` (`1,5`, `12 %`, `$1,000`), `ids` (single words with a digit, hardly one twice), `repeated
+    words` (values of a word or two, few of them different); empty for texts."""
     shown = [value.strip() for value in shown_values(values) if isinstance(value, str)]
     if not shown:
         return ""
