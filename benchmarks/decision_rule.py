@@ -3,6 +3,7 @@
     python benchmarks/decision_rule.py --data_dir PATH --encoder PATH/minilm --sets find      # to find a rule on
     python benchmarks/decision_rule.py --data_dir PATH --encoder PATH/minilm                  # the sets of the verdict
     python benchmarks/decision_rule.py --table                                                # what is on file
+    python benchmarks/decision_rule.py --floor                                                # what no rule can avoid
 
 Models are trained on the first rows of a data set, at most two thirds of its training rows. They give probabilities for
 rows that no training saw (at most `HELD_OUT`, of the other training rows and the test rows), which `--cache` keeps.
@@ -21,6 +22,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,7 +48,7 @@ from seal_hf.lab.compare.statistics import mean_std
 from seal_hf.nets.frozen_encoder import cached_features
 from seal_hf.tasks.labels.decisions.decoders import clipped_logit
 from seal_hf.tasks.labels.decisions.fitting import ValidationRows
-from seal_hf.tasks.labels.decisions.label_decisions import ERRORS, usual_decoder
+from seal_hf.tasks.labels.decisions.label_decisions import ERRORS, FITTED, usual_decoder
 from seal_hf.tasks.labels.decisions.seen_sets import SeenSets
 from seal_hf.tasks.labels.decisions.targets import F1_EXAMPLE, F1_MACRO, JACCARD, TARGETS, target_scores
 from seal_hf.utils.files import whole_file
@@ -279,6 +281,82 @@ def table(target: str, models: dict[str, tuple[str, ...]]) -> str:
     return "\n".join([f"`{target}`, {sets}:", "", *found])
 
 
+class Gains(NamedTuple):
+    """The decoder that the rule chooses; and of each over the usual one, in points of example F1: what cross-fitting on
+    the validation rows finds, its standard error, what all other rows that are no test rows find, and what the test
+    rows have."""
+
+    chosen: str
+    crossed: dict[str, float]
+    errors: dict[str, float]
+    others: dict[str, float]
+    test: dict[str, float]
+
+
+def gains(recorded: Recorded, order: np.ndarray, rows: int, options: dict[str, Any]) -> Gains:
+    """For the arguments of [`draw`]."""
+    p, labels = recorded.probabilities.astype(np.float64), recorded.labels
+    fitting, others, test = np.split(order, [rows, len(order) - len(order) // 3])
+    validation = ValidationRows(p[fitting], labels[fitting], **options)
+    fitted = LabelDecisions(**validation.numbers(FITTED))
+    crossed = LabelDecisions.cross_fitted(validation, list(fitted.names))
+    decided = {place: fitted.decide_by(p[place_rows], fitted.names) for place, place_rows in enumerate((others, test))}
+    usual = usual_decoder(crossed, F1_EXAMPLE, fitted.empty_score == 0)
+    found: list[dict[str, np.ndarray]] = []
+    for sets, gold_rows in ((crossed, fitting), (decided[0], others), (decided[1], test)):
+        scores = {name: 100 * target_scores(F1_EXAMPLE, each, labels[gold_rows], 1.0) for name, each in sets.items()}
+        found.append({name: each - scores[usual] for name, each in scores.items()})
+    errors = {name: float(np.sqrt(each @ each)) / rows for name, each in found[0].items()}
+    means = [{name: float(each.mean()) for name, each in of_rows.items()} for of_rows in found]
+    return Gains(usual_or_better(found[0], usual, ERRORS), means[0], errors, means[1], means[2])
+
+
+def floor(models: dict[str, tuple[str, ...]], options: argparse.Namespace) -> str:
+    """Markdown: the mean loss of example F1 of three choices on the models whose probabilities are in the cache: by the
+    rule; of the decoder that is best on the other rows that are no test rows, at least 500, which is luck of the test
+    rows alone; and by a rule that knows the mean and the deviation of each decoder's gain over all these draws, and
+    weighs them against the gain that cross-fitting finds. Two draws for each number of rows, up to 1,000."""
+    found: dict[int, list[Gains]] = {rows: [] for rows in DRAWS if rows <= 1000}
+    for name, way in ((name, way) for name, ways in models.items() for way in ways):
+        if not (options.cache / f"{name}_{way}.npz").is_file() or name in ("spo_fun", "seq_fun"):  # these take hours
+            continue
+        recorded = record(name, way, options)
+        sets = SeenSets.of_rows((np.flatnonzero(row) for row in recorded.train), recorded.train.shape[1])
+        about = {"never_empty": bool(recorded.train.any(1).all()), "seen": sets}
+        size = len(recorded.labels)
+        for rows in found:
+            if rows + size // 3 + 500 <= size:
+                orders = [np.random.default_rng([rows, number]).permutation(size) for number in range(2)]
+                found[rows] += [gains(recorded, order, rows, about) for order in orders]
+    every: dict[str, list[float]] = {}
+    for each in (each for draws in found.values() for each in draws):
+        for decoder, gain in each.test.items():
+            every.setdefault(decoder, []).append(gain)
+    prior = {decoder: (float(np.mean(values)), float(np.std(values))) for decoder, values in every.items()}
+
+    def knowing(each: Gains) -> str:
+        expected = {}
+        for decoder, (mean, spread) in prior.items():
+            if decoder in each.crossed:
+                weights = 1 / max(each.errors[decoder], 0.05) ** 2, 1 / max(spread, 0.05) ** 2
+                expected[decoder] = (weights[0] * each.crossed[decoder] + weights[1] * mean) / sum(weights)
+        return max(expected, key=lambda decoder: expected[decoder])
+
+    choices: dict[str, Callable[[Gains], str]] = {
+        RULES["rule"]: lambda each: each.chosen,
+        "a rule that knows the mean and the deviation of each decoder's gain in these draws": knowing,
+        "the decoder that is best on the other rows": lambda each: max(each.others, key=lambda name: each.others[name]),
+    }
+    head = ["choice", *(f"{rows:,} rows" for rows in found), "mean"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for said, choice in choices.items():
+        means = []
+        for draws in found.values():
+            means.append(float(np.mean([max(each.test.values()) - each.test[choice(each)] for each in draws])))
+        lines.append(f"| {' | '.join([said, *(f'{mean:.2f}' for mean in [*means, np.mean(means)])])} |")
+    return "\n".join(lines)
+
+
 def by_label_table(models: dict[str, tuple[str, ...]], rows: int = 240) -> str:
     """Markdown: example, micro and macro F1 of decoders by label, mean over the models, and their difference to the
     first one, mean ± standard deviation."""
@@ -305,8 +383,12 @@ def main() -> None:
     parser.add_argument("--encoder", help="folder or Hub id of a small encoder, for texts")
     parser.add_argument("--cache", type=Path, default=Path("runs/decision_rule"), help="folder of the probabilities")
     parser.add_argument("--table", action="store_true", help="measure nothing; print the tables of what is on file")
+    parser.add_argument("--floor", action="store_true", help="print what no rule can avoid, from the cache alone")
     options = parser.parse_args()
     models = SETS[options.sets]
+    if options.floor:
+        print(floor(models, options))
+        return
     for name, way in () if options.table else [(name, way) for name, ways in models.items() for way in ways]:
         if (name, way, 30) not in STORE.lines(ALL, "decision_rule"):
             hierarchy = load_multilabel(name, data_dir=options.data_dir).hierarchy
