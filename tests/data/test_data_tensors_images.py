@@ -136,14 +136,12 @@ def message_of(make):
 
 
 def test_images_of_other_modes_are_named(tmp_path):
-    from PIL import Image as Picture
-
-    deep = np.arange(400, dtype=np.uint16).reshape(20, 20)
-    Picture.fromarray(deep).save(tmp_path / "deep.png")
     (tmp_path / "broken.png").write_bytes(b"no image")
     for image, words in (
-        (tmp_path / "deep.png", ["deep.png: the image has shape (20, 20) and type", "expected uint8 (H, W, 3)"]),
-        (np.zeros((4, 4, 3)), ["image 0 (counting from 0): the image has shape (4, 4, 3) and type float64"]),
+        (
+            np.zeros((4, 4, 3)),
+            ["image 0 (counting from 0): the image has shape (4, 4, 3) and type float64", "expected uint8 (H, W, 3)"],
+        ),
         (np.zeros((4, 4, 2), np.uint8), ["the image has shape (4, 4, 2)"]),
         (tmp_path / "broken.png", ["broken.png: not readable as an image", "Replace or remove it"]),
         (tmp_path / "no.png", ["no.png: not readable as an image"]),
