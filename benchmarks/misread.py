@@ -152,7 +152,7 @@ def _is_part(value: Any, known: Any) -> bool:
 
 
 def _without_marks(text: str) -> str:
-    return " ".join(re.split(r'[\s";,|#/、]+', text)).strip()
+    return " ".join(re.split(r"[\s;,|#/、]+", text.replace('"', ""))).strip()
 
 
 # --- mutations -------------------------------------------------------------------------------------------------------
