@@ -97,7 +97,7 @@ LABELS = [
     ],
     *[
         Layout(
-            f"Marks around labels, here {cell({'heat', 'noise'})}",
+            f"Marks around labels, here `{cell({'heat', 'noise'})}`",
             "labels",
             "a.tsv",
             "text\tlabels\n" + "".join(f"{text}\t{cell(names)}\n" for text, names in rows()),
