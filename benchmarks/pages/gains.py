@@ -145,8 +145,8 @@ def questions(base: str = "") -> str:
             rises from {before} to {ours} on three sets of texts ([defaults]({base}defaults.md)).
             [`seal-hf decide fit`](docs/how-to/decide.md) does this for any other model.""",
         "Why not a linear model?": f"""
-            Each run fits one on the frozen encoder and shows its figures too. On 1,000 texts fine-tuning is ahead by
-            {linear.gain()} ([data sets]({base}defaults.md#beside-a-logistic-regression)).""",
+            Each run shows one on the frozen encoder. On 1,000 texts fine-tuning is ahead by {linear.gain()}
+            ([data sets]({base}defaults.md#beside-a-logistic-regression)).""",
         "When does the energy help?": f"""
             On some label sets of features ({bibtex} on bibtex, {seq_fun} on seq_fun), and where rules know more than a
             few labelled rows ({_rules(*RULES).gain()} on citations). Beside a fine-tuned text encoder it does not

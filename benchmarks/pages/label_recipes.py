@@ -117,7 +117,7 @@ def default_settings() -> str:
 
             Figures are those of the test set in percent, mean ± standard deviation over seeds. *Calibrated* is the
             example F1 of the calibrated expected F1. A difference is of runs with the same seed. This command trains
-            what is not in `recipes/results/` yet:"""),
+            what is missing:"""),
         bash("python benchmarks/defaults.py --data_dir PATH --encoder FOLDER"),
         *tables,
         section(
@@ -127,8 +127,8 @@ def default_settings() -> str:
                 by default (`--head_learning_rate`), and fresh layers below it at 1e-3. *Before*, encoder and head had
                 one rate, 1e-4 for label sets and 2e-4 for tags, and the classifier of texts read the first token.
                 *Now* the head has 1e-2, beside 5e-5 for label sets and 2e-4 for tags, and the classifier reads the
-                mean of the tokens, as the encoder declares. On texts every set gains; on the tags of wnut17 the
-                difference is within its spread. Cross-entropy on data sets that did not choose these settings, the
+                mean of the tokens, as the encoder declares. On texts every set gains; on wnut17 the difference is
+                within its spread. Cross-entropy on data sets that did not choose these settings, the
                 first 1,000 training rows:
             """),
             judged,
@@ -136,8 +136,8 @@ def default_settings() -> str:
         section(
             "Beside a logistic regression",
             prose("""
-                The same runs beside the logistic regression that each fits on mean vectors of the encoder as it was,
-                decided by the same rule."""),
+                The logistic regression that each of these runs fits on mean vectors of the frozen encoder, decided by
+                the same rule."""),
             beside_linear(),
         ),
         section(
@@ -152,8 +152,8 @@ def default_settings() -> str:
             prose("""
                 **The rates**, on other data sets: the head's rate matters more than the encoder's, most for tags and
                 trees, and with few rows. Between 3e-3 and 3e-2 it hardly matters. **How long masks train**, on the
-                validation images of digits: at most 100 epochs, until 10 evaluations in a row bring no gain; 10 epochs
-                are too few. **The rule of λ1**, on bibtex, cal500 and synthetic texts, so these rows flatter it; two of
+                validation images of digits: at most 100 epochs, until 10 evaluations in a row bring no gain.
+                **The rule of λ1**, on bibtex, cal500 and synthetic texts, so these rows flatter it; two of
                 its numbers were set after runs on synthetic_200 and weizmann had been seen."""),
         ),
         archived("xed_en", "tmdb_genres", "cora", "ptb_nltk", "digits", *TEXTS),

@@ -19,7 +19,7 @@ from ..utils.messages import printable
 
 BEAT, DEAD = 10.0, 90.0  # seconds between signs of life; a worker without one for so long is taken for dead
 POLL = 2.0  # seconds between looks at what others do
-ALIVE = "alive"  # attribute of a trial: the count of its worker
+ALIVE, OWED = "alive", "owed"  # attributes of a trial: its worker's count; it repeats one whose worker has died
 
 
 class Workers:
@@ -126,7 +126,8 @@ class Workers:
             trial = study.tell(number, state=optuna.trial.TrialState.FAIL)
         except (ValueError, RuntimeError):  # it has ended
             return
-        study.enqueue_trial({**trial.system_attrs.get("fixed_params", {}), **trial.params})
+        values = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
+        study.enqueue_trial(values, user_attrs={OWED: True})
 
     @contextmanager
     def alone(self, name: str, about: Any, done: Callable[[], bool] | None = None, wait: bool = True) -> Iterator[bool]:
@@ -168,21 +169,23 @@ class Workers:
         sampler: Callable[[int], Any],
         say: Callable[[Any, float], None],
     ) -> None:
-        """Run trials of a study until `number` of them are finished by all workers together.
+        """Run trials of a study until all workers together have finished `number` of them and have tried the values of
+        each dead worker again.
 
         Args:
             sampler: number of this trial -> Optuna's sampler.
             say: tells of a finished trial and its value.
         """
         while True:
-            running, states = self.running(study), [trial.state.name for trial in study.trials]
-            done = states.count("COMPLETE")
-            if done >= number and not running:
-                return
-            if done + running >= number:
+            running, trials = self.running(study), study.trials
+            done = sum(trial.state.name == "COMPLETE" for trial in trials)
+            owed = any(trial.state.name == "WAITING" and OWED in trial.user_attrs for trial in trials)
+            if done + running >= number and not owed:
+                if not running:
+                    return
                 time.sleep(POLL)
                 continue
-            study.sampler = sampler(len(states))
+            study.sampler = sampler(len(trials))
             trial = study.ask()
             with self.at(study, trial):
                 value = objective(trial)

@@ -58,7 +58,7 @@ def label_cell(value: Any, place: str, keep_empty: bool = False, separator: str 
     if isinstance(value, str):
         value = value.strip()
         value = _literal(value) if value.startswith(("(", "{", *SETS)) else value
-    if isinstance(value, str) and value.startswith("{") and not value.endswith("}"):
+    if isinstance(value, str) and value.startswith("{") and "}" not in value:
         raise DataError(
             f"{place}: label cell {value[:60]!r} begins like a mapping but is not one. The file may end early."
         )

@@ -341,7 +341,7 @@ def test_lines_of_json_that_are_not_utf8_name_their_file(tmp_path):
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
 def test_words_in_rows_are_the_sentences_of_training(tmp_path, suffix):
     """Oracle: `load_tags` of the same file."""
-    rows = ["sentence_id,word,tag", "a,In,O", "a,Rome,B-LOC", "b,New,B-LOC", ",York,I-LOC"]
+    rows = ["sentence_id,word,tag", "a,In,O", ",Rome,B-LOC", "b,New,B-LOC", ",York,I-LOC"]
     path = written(tmp_path, f"long{suffix}", "\n".join(rows).replace(",", "\t" if suffix == ".tsv" else ",") + "\n")
     (tmp_path / "data").mkdir()
     for name in ("train", "dev"):
