@@ -176,17 +176,25 @@ class Workers:
             sampler: number of this trial -> Optuna's sampler.
             say: tells of a finished trial and its value.
         """
+        import optuna
+
+        is_settled = False
         while True:
             running, trials = self.running(study), study.trials
             done = sum(trial.state.name == "COMPLETE" for trial in trials)
             owed = any(trial.state.name == "WAITING" and OWED in trial.user_attrs for trial in trials)
             if done + running >= number and not owed:
-                if not running:
+                if not running and is_settled:
                     return
+                is_settled = not running  # but the values of a dead worker may be queued a moment later
                 time.sleep(POLL)
                 continue
+            is_settled = False
             study.sampler = sampler(len(trials))
             trial = study.ask()
+            if done + running >= number and OWED not in trial.user_attrs:  # another worker has taken what was owed
+                study.tell(trial.number, state=optuna.trial.TrialState.FAIL, skip_if_finished=True)
+                continue
             with self.at(study, trial):
                 value = objective(trial)
             study.tell(trial.number, value, skip_if_finished=True)

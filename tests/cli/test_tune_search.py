@@ -153,8 +153,8 @@ def test_the_first_trials_cover_every_range(tmp_path):
 def test_three_workers_share_trials_and_take_over_those_of_a_dead_one(tmp_path, monkeypatch):
     """Oracles: every finished trial was run once; the values of the killed one are tried again; all return the same."""
     monkeypatch.setattr(workers, "BEAT", 0.05)
-    monkeypatch.setattr(workers, "DEAD", 0.6)
-    monkeypatch.setattr(workers, "POLL", 0.02)
+    monkeypatch.setattr(workers, "DEAD", 1.0)
+    monkeypatch.setattr(workers, "POLL", 0.1)
     log, given = tmp_path / "log", [{"x": 0.2}, {"x": 5.0}]
 
     def work(number):
@@ -163,7 +163,7 @@ def test_three_workers_share_trials_and_take_over_those_of_a_dead_one(tmp_path, 
                 file.write(f"{number} {settings['x']!r}\n")
             if number == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
-            time.sleep(0.05)
+            time.sleep(0.1)
             return -abs(math.log(settings["x"] / 3)) / 10
 
         shared, options = workers.Workers(str(tmp_path / "journal.log")), (Goal("f1"), lambda line: None)
