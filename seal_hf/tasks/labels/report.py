@@ -406,7 +406,8 @@ def label_ending(
         facts = label_facts(trainer, rows, data, decisions, found.curve, judged)
         return table, {"labels": {**facts, "missed": of_missed}}
 
-    read = {"text": "new.csv", "images": "new_images"}.get(getattr(data, "kind", ""), "new.arff")
+    of_features = OF_FEATURES["files"][0] if COLUMNS not in getattr(data, "columns", {}) else TABLE[0]
+    read = {"text": "new.csv", "images": "new_images"}.get(getattr(data, "kind", ""), of_features)
     target = target_of(trainer.args)
     figure = f"{LOWER_IS_BETTER.get(target, target)}_decided"
     score = score_of(metrics, figure, FIGURES[figure], decisions.folded or decisions.decoder)
@@ -722,6 +723,7 @@ LABELS: dict[str, Any] = {
     "unit": "text",
     "widget": tuple(text for text, _ in EXAMPLES),
 }
+COLUMNS, TABLE = "feature_columns", ("new.csv", "predictions.csv")  # of features that training read from a table
 OF_FEATURES: dict[str, Any] = LABELS | {
     "seal": SEAL_FEATURES,
     "pipeline_tag": "tabular-classification",
@@ -739,6 +741,7 @@ CARDS = {
     "peft": CardKind({FIXED: PEFT, THRESHOLD: PEFT}, **LABELS | PEFT_LIBRARY),
     "adapters": CardKind({FIXED: ADAPTERS, THRESHOLD: ADAPTERS}, **LABELS | ADAPTERS_LIBRARY),
     "features": CardKind(**OF_FEATURES | OURS),
+    "feature_table": CardKind(**OF_FEATURES | OURS | {"files": TABLE}),
     "text_pooled": CardKind(**LABELS | OURS | {"plain": _by_pipeline(*PIPED, IMPORTED.format("net"))}),
     "peft_pooled": CardKind(**LABELS | OURS | PEFT_LIBRARY),
     "adapters_pooled": CardKind(**LABELS | OURS | ADAPTERS_LIBRARY),
@@ -762,7 +765,9 @@ def card_of(model: Any, space: OutputSpace, library: str | None) -> str:
         return "image_labels_cnn" if model.config.model_type == CNNConfig.model_type else "image_labels"
     if pooled:
         return "text_pooled"
-    return "features" if model.main_input_name == "features" else "text"
+    if model.main_input_name == "features":
+        return "feature_table" if COLUMNS in (getattr(model.config, "inputs", None) or {}) else "features"
+    return "text"
 
 
 def reads_in_words(model: Any) -> str | None:

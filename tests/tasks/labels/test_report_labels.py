@@ -299,3 +299,13 @@ def test_a_page_of_many_labels_or_rows_is_small_and_opens(num_rows, num_labels, 
     assert f"<td>{shown[0]['label']}</td>" in page
     script = "document.title = document.querySelectorAll('section').length"
     assert in_browser(page, script, tmp_path) == "4"
+
+
+def test_the_command_to_predict_names_a_file_like_that_of_training(tmp_path, capsys):
+    rows = [f"{i / 7:.3f},{i % 3},{i % 2},{(i + 1) % 2}" for i in range(30)]
+    (tmp_path / "sound.csv").write_text("\n".join(["pitch,tempo,calm,loud", *rows]) + "\n")
+    out = tmp_path / "out"
+    flags = ["--dataset", str(tmp_path / "sound.csv"), "--output_dir", str(out), "--loss", "ce", "--max_steps", "1"]
+    mlc.main([*flags, "--report_to", "none", "--disable_tqdm", "true", "--use_cpu", "true", "--report", "false"])
+    assert "--input new.csv" in capsys.readouterr().out
+    assert "--input new.csv" in (out / "README.md").read_text(encoding="utf-8")
