@@ -58,8 +58,8 @@ def shown_values(values: Iterable[Any]) -> list[Any]:
 
 
 def are_numbers(values: Sequence[Any]) -> bool:
-    """True if most values of a column are numbers, also as texts; the others are mistakes. Empty cells do not "
-    "matter."""
+    """True if most values of a column are numbers, also as texts; the others are mistakes. Empty cells do not
+    matter."""
     shown = shown_values(values)
     numbers = sum(isinstance(value, (int, float)) or (isinstance(value, str) and is_number(value)) for value in shown)
     return bool(shown) and MOSTLY * len(shown) <= numbers
@@ -93,7 +93,7 @@ def kind_of_strings(values: Sequence[Any]) -> str:
 
 def are_sets(values: Sequence[Any]) -> bool:
     """True if a column holds lists of names, also as texts such as `['a', 'b']`, or objects with choices."""
-    shown = [value for value in shown_values(values)[:LOOKED_AT] if value not in ([], "[]")]
+    shown = [value for value in shown_values(values) if value not in ([], "[]")]
     return bool(shown) and all(map(_is_set, shown))
 
 
@@ -530,7 +530,7 @@ def find_text_column(rows: Mapping[str, Sequence[Any]], labels: Collection[str],
 
 def _are_vectors(values: Sequence[Any]) -> bool:
     """True for a column of lists of numbers."""
-    shown = [value for value in shown_values(values[:FEW_ROWS])]
+    shown = shown_values(values[:FEW_ROWS])
     return bool(shown) and all(isinstance(v, (list, tuple)) and v and isinstance(v[0], (int, float)) for v in shown)
 
 

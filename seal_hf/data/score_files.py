@@ -535,10 +535,7 @@ def _gold_arrays(name: str, labels: Sequence[str]) -> tuple[np.ndarray, list[str
 
 def _gold_arff(path: Path, labels: Sequence[str]) -> np.ndarray:
     """The attributes of a file that are called like the labels. It has no ids."""
-    from .arff import (
-        ArffFile,  # two libraries, for a rare format
-        label_values,
-    )
+    from .arff import ArffFile, label_values  # which imports two libraries, for a rare format
 
     if not path.is_file():
         raise DataError(f"{path}: no such file.")

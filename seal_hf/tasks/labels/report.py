@@ -28,6 +28,7 @@ from ...training.evaluation import changed, store
 from ...training.hints import learned_nothing
 from ...utils.files import whole_file
 from ...utils.messages import PRINTED_LABELS, few
+from ...utils.modules import without_wrapper
 from .decisions.label_decisions import (
     CALIBRATED_CLOSED,
     CALIBRATED_JACCARD,
@@ -370,7 +371,8 @@ def label_ending(
         known = {split: labels for split, (_, labels) in found.predicted.items()}
         found.metrics.update(figures_of(trainer, baseline, known))
     metrics, (probabilities, labels) = found.metrics, found.predicted.get("test", (None, None))
-    decisions = LabelDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
+    net = trainer.accelerator.unwrap_model(trainer.model)
+    decisions = LabelDecisions.from_config(net.config)
     chosen = DECODER_FIGURES[decisions.decoder]
 
     @cache
@@ -406,8 +408,6 @@ def label_ending(
         facts = label_facts(trainer, rows, data, decisions, found.curve, judged)
         return table, {"labels": {**facts, "missed": of_missed}}
 
-    of_features = OF_FEATURES["files"][0] if COLUMNS not in getattr(data, "columns", {}) else TABLE[0]
-    read = {"text": "new.csv", "images": "new_images"}.get(getattr(data, "kind", ""), of_features)
     target = target_of(trainer.args)
     figure = f"{LOWER_IS_BETTER.get(target, target)}_decided"
     score = score_of(metrics, figure, FIGURES[figure], decisions.folded or decisions.decoder)
@@ -424,7 +424,7 @@ def label_ending(
         chosen,
         report,
         rows={split: len(each) for split, each in rows.items()},
-        files=None if card is None else (read, "predictions.csv"),
+        files=None if card is None else CARDS[card_of(without_wrapper(net), trainer.space, None)].files,
         score=score,
         hints=[*hints, of_missed],
         card=None if card is None else {**card, "missed_labels": missed},
@@ -723,7 +723,6 @@ LABELS: dict[str, Any] = {
     "unit": "text",
     "widget": tuple(text for text, _ in EXAMPLES),
 }
-COLUMNS, TABLE = "feature_columns", ("new.csv", "predictions.csv")  # of features that training read from a table
 OF_FEATURES: dict[str, Any] = LABELS | {
     "seal": SEAL_FEATURES,
     "pipeline_tag": "tabular-classification",
@@ -741,7 +740,7 @@ CARDS = {
     "peft": CardKind({FIXED: PEFT, THRESHOLD: PEFT}, **LABELS | PEFT_LIBRARY),
     "adapters": CardKind({FIXED: ADAPTERS, THRESHOLD: ADAPTERS}, **LABELS | ADAPTERS_LIBRARY),
     "features": CardKind(**OF_FEATURES | OURS),
-    "feature_table": CardKind(**OF_FEATURES | OURS | {"files": TABLE}),
+    "feature_table": CardKind(**OF_FEATURES | OURS | {"files": ("new.csv", "predictions.csv")}),
     "text_pooled": CardKind(**LABELS | OURS | {"plain": _by_pipeline(*PIPED, IMPORTED.format("net"))}),
     "peft_pooled": CardKind(**LABELS | OURS | PEFT_LIBRARY),
     "adapters_pooled": CardKind(**LABELS | OURS | ADAPTERS_LIBRARY),
@@ -766,7 +765,7 @@ def card_of(model: Any, space: OutputSpace, library: str | None) -> str:
     if pooled:
         return "text_pooled"
     if model.main_input_name == "features":
-        return "feature_table" if COLUMNS in (getattr(model.config, "inputs", None) or {}) else "features"
+        return "feature_table" if "feature_columns" in (getattr(model.config, "inputs", None) or {}) else "features"
     return "text"
 
 
