@@ -40,7 +40,7 @@ from .epochs import (
     unchanged,
 )
 from .evaluation import changed, scored_by, scorer
-from .hints import hint_at
+from .hints import hint_at, hint_of_norm
 from .loss_weights import see_labels
 from .meters import CarriedFigures, Meters, contrasts
 from .rows import CheckedRows, check_columns
@@ -350,6 +350,7 @@ class StructuredTrainer(Trainer):
         if "loss" in logs or at_end:
             self.meters.check()
             logs |= self._log_facts(self.meters.drain(), at_end)
+            hint_of_norm(logs, self.accelerator.scaler is not None)
         if at_end:
             if self.carried.loss is None and self.carried.earlier is not None:  # nothing was left to train
                 self._see_loss(none := torch.zeros((), device=self.args.device))

@@ -4,7 +4,7 @@ run has its score, what the loss-net taught, and these hints."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,20 @@ def hints(args: Any, num_training_steps: int, weight: EnergyWeight | None = None
             "--eval_steps 0.1, more epochs, or a weight: --energy_weight."
         )
     return found
+
+
+def hint_of_norm(logs: Mapping[str, float], scaled: bool) -> None:
+    """Warn, once, of a gradient norm that is infinite in a log of training.
+
+    Args:
+        scaled: whether losses are scaled, for fp16: then such a step is left out, and the scale is halved.
+    """
+    for net, name in (("task-net", "grad_norm"), ("loss-net", "loss_net_grad_norm")):
+        if not scaled and math.isinf(logs.get(name, 0.0)):
+            logger.warning_once(
+                f"The norm of the {net}'s gradient is infinite, so the net learns nothing. Look for huge values in the "
+                "inputs, such as 1e30 for a missing one, and leave them out or scale them."
+            )
 
 
 def hint_after(args: TrainingArguments, state: TrainerState) -> str | None:

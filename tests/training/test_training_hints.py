@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tiny_run
+import torch
 from datasets import Dataset
 from tiny_models import tiny_texts, tiny_tokenizer
 from transformers import TrainerState
@@ -263,3 +264,17 @@ def test_a_net_behind_the_linear_baseline_is_told_so():
         hint_of_baseline(*both, "on the same features", lower_is_better=True) for both in ((0.1, 0.2), (0.2, 0.1))
     ]
     assert losses[0] is None and "0.1000, and 0.2000" in losses[1]
+
+
+@pytest.mark.parametrize(("scale", "said"), [(1.0, False), (1e22, True)])
+def test_a_gradient_whose_norm_is_infinite_is_said(tmp_path, caplog, scale, said):
+    """Clipping makes it 0: without a word, the net would stay as it is."""
+    logging.warning_once.cache_clear()
+    rows = tiny_run.table()
+    large = (np.array(rows["features"]) * scale).tolist()
+    rows = rows.remove_columns("features").add_column("features", large)
+    trainer, nets = tiny_run.make(tmp_path, "ce", rows=rows, max_steps=2, logging_steps=1)
+    before = tiny_run.parameters(nets)
+    trainer.train()
+    assert ("The norm of the task-net's gradient is infinite" in caplog.text) is said
+    assert torch.equal(before, tiny_run.parameters(nets)) is said

@@ -138,7 +138,7 @@ METHODS: dict[str, Method] = {
         {"energy_weight": 0.1},
         takes={"loss_net_path": "nce_separate"},
     ),
-    "margin": dynamic("SEAL-dynamic, margin", "margin", {"margin_cost": Choice(("f1", "l1"))}),
+    "margin": dynamic("SEAL-dynamic, margin", "margin", {"margin_cost": Choice(("f1", "l1", "l1_mean"))}),
     "infnet": dynamic(
         "InfNet: the task-net looks for the cost too",
         "infnet",
