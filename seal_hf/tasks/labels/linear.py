@@ -23,6 +23,7 @@ from ...nets.frozen_encoder import OUTPUTS
 from ...nets.heads import MEAN, head_of, reads_images, shared_size, with_features
 from ...trainer import SealTrainer
 from ...training.base import StructuredTrainer
+from ...training.epochs import epochs_for
 from ...training.evaluation import are_too_many
 from ...utils.modules import in_evaluation, without_wrapper
 from .decisions.fitting import ValidationRows
@@ -382,7 +383,7 @@ def training_work(trainer: SealTrainer) -> float:
     """Roughly the multiplications of the training as it is planned, with its evaluations."""
     args, rows = trainer.args, trainer.train_dataset
     batch = trainer.get_total_train_batch_size(args)
-    steps = args.max_steps if args.max_steps > 0 else args.num_train_epochs * -(-len(rows) // batch)
+    steps = args.max_steps if args.max_steps > 0 else epochs_for(args, rows) * -(-len(rows) // batch)
     evaluated = 0 if args.eval_strategy == "no" else steps * batch / len(rows) * len(trainer.eval_dataset)
     forward = _forward_work(trainer, _net_of(trainer))
     return steps * STEP_WORK + (steps * batch * (1 + BACKWARD) + evaluated) * forward

@@ -228,6 +228,8 @@ def test_it_is_skipped_in_one_line_where_it_takes_more_than_a_tenth(tmp_path, ca
     made = [each.trainer for each in prepared]
     assert training.baseline_work(made[0]) == training.baseline_work(made[1])
     assert training.training_work(made[1]) == pytest.approx(1000 * training.training_work(made[0]))
+    made[0].args.max_steps, made[0].args.min_steps = -1, 2000  # few rows get more epochs than `num_train_epochs`
+    assert training.training_work(made[0]) == pytest.approx(training.training_work(made[1]))
     assert training.why_no_baseline(made[1], prepared[1].splits) is None
     monkeypatch.setattr(training, "are_too_many", lambda *_: True)
     assert training.why_no_baseline(made[1], prepared[1].splits) == "the probabilities of all rows are too many to keep"
