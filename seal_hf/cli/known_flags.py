@@ -28,7 +28,7 @@ class UnexpectedSource(Exception):
 
 
 def mistyped_flag(modules: Sequence[str], words: Iterable[str]) -> str | None:
-    """The error of `parse_recipe` for the first unknown flag; None if all are known.
+    """The error of `parse_recipe` for the first unknown flag, or a file without its flag; None if all are known.
 
     Args:
         modules: the program's, such as `seal_hf.tasks.labels.program`, and others whose flags it takes.
@@ -38,8 +38,10 @@ def mistyped_flag(modules: Sequence[str], words: Iterable[str]) -> str | None:
         known = set().union(*map(known_flags, modules))
     except (UnexpectedSource, OSError, SyntaxError, ValueError):  # ValueError: a literal, or an encoding
         return None
-    for word in words:
+    for place, word in enumerate(words):
         flag = word.split("=")[0]
+        if place == 0 and "--dataset" in known and "." in word and not word.startswith("-"):  # a file without its flag
+            return unknown_flag(word, known)
         if flag.startswith("--") and " " not in word and flag not in known:
             return None if word == "--" else unknown_flag(word, known)
     return None

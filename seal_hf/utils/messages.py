@@ -95,8 +95,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {close!r}?" if close else ""
 
 
+READERS = ("--dataset", "--input")  # flags of the file that a command reads, which may be forgotten
+
+
 def unknown_flag(word: str, known: Collection[str]) -> str:
-    """The message for a word on the command line that is not the name of a flag.
+    """The message for a word on the command line that is not the name of a flag: perhaps the name of a file without the
+    flag before it.
 
     It never shows the word's value, since that may be a token whose flag was mistyped.
     """
@@ -104,6 +108,9 @@ def unknown_flag(word: str, known: Collection[str]) -> str:
     if (name := flag.lstrip("-").replace("-", "_")) in RETIRED:
         return f"{flag} is an option of earlier versions. {RETIRED[name]}."
     near = closest(flag, known)
+    if not word.startswith("-"):  # a file's name has an ending
+        takers = [] if "." not in word else ["--recipe"] if word.endswith((".yaml", ".yml")) else READERS
+        near = next((f"{taker} {word}" for taker in takers if taker in known), None)
     names = [name.replace("-", "_") for name in (*known, *OF_SECRETS)]
     meant = difflib.get_close_matches(flag.replace("-", "_"), names)
     shown = f"{flag}={HIDDEN}" if equals and any(map(names_a_secret, [flag, *meant])) else word

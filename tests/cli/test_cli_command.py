@@ -93,6 +93,15 @@ def test_an_example_starts_the_same_program(name):
         ("predct", "seal-hf: no subcommand 'predct'. Did you mean 'predict'? All of them: seal-hf --help."),
         ("mlc --loss nce", "seal-hf: no subcommand 'mlc'. Did you mean 'train mlc'? All of them: seal-hf --help."),
         ("train mlk", "seal-hf train: no subcommand 'mlk'. Did you mean 'mlc'? All of them: seal-hf train --help."),
+        (
+            "train mlc mine.csv --loss ce",
+            "seal-hf train mlc: unknown command-line argument 'mine.csv'. Did you mean '--dataset mine.csv'?",
+        ),
+        (
+            "train mlc recipes/mine.yaml",
+            "seal-hf train mlc: unknown command-line argument 'recipes/mine.yaml'. Did you mean '--recipe "
+            "recipes/mine.yaml'?",
+        ),
         ("train mlc --los nce", "seal-hf train mlc: unknown command-line argument '--los'. Did you mean '--loss'?"),
         (
             "train mask-energy --energy-metod=dvn",
