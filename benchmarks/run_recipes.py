@@ -5,6 +5,9 @@
 
 A run that is in recipes/results/ is not repeated, so a later day adds seeds (see results_store.py). Then the figures at
 the head of each recipe are written anew; with no recipe named, that is all it does. `results_page.py` writes the pages.
+
+With --keep FOLDER, the run of a seed stays in FOLDER/NAME_SEED, its nets too. A later recipe takes them by --extra,
+where {seed} stands for the seed: --task_net_path FOLDER/cal500_paper_ce_{seed}.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 from results_store import ALL, RESULTS, ROOT, Store, named
@@ -27,17 +31,16 @@ from seal_hf.lab.compare.runner import origin
 STORE = Store()
 MASKS = {"IoU at 0.5": "test_mean_iou", "IoU tuned": "test_mean_iou_tuned"}
 TAGS = {"accuracy": "test_accuracy", "span F1": "test_f1"}
+LABELS = {
+    "F1 at 0.5": "test_f1_example",
+    "F1 tuned": "test_f1_example_tuned",
+    "micro tuned": "test_f1_micro_tuned",
+    "macro tuned": "test_f1_macro_tuned",
+    "mAP": "test_map",
+}
 KINDS = {  # folder of the recipes -> program, and the figures of its runs by the name that a reader sees
-    "mlc": (
-        "run_mlc.py",
-        {
-            "F1 at 0.5": "test_f1_example",
-            "F1 tuned": "test_f1_example_tuned",
-            "micro tuned": "test_f1_micro_tuned",
-            "macro tuned": "test_f1_macro_tuned",
-            "mAP": "test_map",
-        },
-    ),
+    "mlc": ("run_mlc.py", LABELS),
+    "energy": ("run_energy.py", LABELS),
     "tagging": ("run_tagging.py", {**TAGS, "accuracy on daily547": "daily547.conll_accuracy"}),
     "srl": ("run_srl.py", {"F1 as decided": "test_f1", "F1 with no role twice": "test_f1_unique_roles"}),
     "parsing": (
@@ -51,14 +54,19 @@ KINDS = {  # folder of the recipes -> program, and the figures of its runs by th
 HALF = "_bf16"  # suffix of the same runs in half precision, which stand for the recipe where they are more
 
 
-def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str]) -> dict:
-    """One run of the recipe's program in its own process; its figures, its cost and what made it."""
+def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str], kept: Path | None = None) -> dict:
+    """One run of the recipe's program in its own process; its figures, its cost and what made it.
+
+    Args:
+        kept: a folder for the run, which must not exist; default: nothing of it stays.
+    """
     program, _ = KINDS[recipe.parent.name]
-    with tempfile.TemporaryDirectory() as folder:
-        words = ["--recipe", str(recipe), "--seed", str(seed), "--output_dir", folder, "--disable_tqdm", "true"]
+    with nullcontext(kept) if kept else tempfile.TemporaryDirectory() as folder:
+        words = ["--recipe", str(recipe), "--seed", str(seed), "--output_dir", str(folder), "--disable_tqdm", "true"]
         source = ["--data_dir", data_dir] if data_dir else []
         made_by, start = origin(f"examples/{program}", [*words, *said([*source, *extra])]), time.perf_counter()
-        command = [sys.executable, str(ROOT / "examples" / program), *words, *source, *extra]
+        command = [sys.executable, str(ROOT / "examples" / program), *words, *source]
+        command += [word.replace("{seed}", str(seed)) for word in extra]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{recipe.name}, seed {seed}: {done.stderr[-2000:]}")
@@ -159,6 +167,7 @@ def main() -> None:
     parser.add_argument("--data_dir", help="folder of the named data sets; default: $SEAL_HF_DATA")
     parser.add_argument("--extra", nargs=argparse.REMAINDER, default=[], help="further flags of the example, last")
     parser.add_argument("--suffix", default="", help="of the results' name; a new --extra needs one")
+    parser.add_argument("--keep", type=Path, help="folder for the runs; default: only their figures stay")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results; default: recipes/results")
     options = parser.parse_args()
     published = options.results == RESULTS
@@ -170,12 +179,14 @@ def main() -> None:
         check_extra(name, options.seeds, options.extra)
     for recipe in options.recipes:
         name = recipe.stem + options.suffix
+        kept = {seed: options.keep / f"{name}_{seed}" if options.keep else None for seed in options.seeds}
         there = [run["seed"] for run in runs_of(name) if run["seed"] in options.seeds]
+        there = [seed for seed in there if (folder := kept[seed]) is None or folder.exists()]  # others need the nets
         if there:
             seeds = " ".join(map(str, there))
             print(f"{name} has seeds {seeds}, which are not trained again; --results FOLDER trains all.", flush=True)
         for seed in (seed for seed in options.seeds if seed not in there):
-            result = run(recipe, seed, options.data_dir, options.extra)
+            result = run(recipe, seed, options.data_dir, options.extra, kept[seed])
             STORE.add({(ALL, "recipes"): [named(result, name=name)]}, conflict="keep")
             _, figures = KINDS[recipe.parent.name]
             found = {name: f"{100 * result[key]:.2f}" for name, key in figures.items() if key in result}

@@ -29,6 +29,7 @@ RECIPES = {  # folder of recipes -> title of their section, the figures of their
     "tagging": ("Recipes", TAGS),
     "srl": ("Recipes", ROLES | {"F1, roles unique at decoding": "test_f1_unique_roles"}),
     "segmentation": ("Recipes", IOU),
+    "energy": ("Energy networks alone", LABELS),
     "mask_energy": ("An energy network alone", IOU),
     "rewards": ("Few labels, with rules in view of all rows", {"accuracy": "test_accuracy"}),
 }

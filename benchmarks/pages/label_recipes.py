@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 
 import defaults
@@ -91,14 +92,17 @@ def in_one_figure(pairs: dict[str, tuple[str, str]], heads: tuple[str, str]) -> 
 
 def beside_linear() -> str:
     """Cross-entropy by default and the logistic regression that each run fits beside it; nothing without runs."""
-    rows, way = [], HEAD_RATES["ce_1e-4"][1]
-    for name in TEXTS:
+    rows = []
+    for count, name in itertools.product((300, 1000), TEXTS):
+        way = HEAD_RATES["ce_1e-4"][1].replace("1000", str(count))
         for figure, (linear, ours) in LINEAR.items():
             found = {seed: run for seed, run in runs.of_defaults(name, way).items() if linear in run}
             if found:
                 figures = [runs.figure(found, key).removesuffix(" (1 seed)") for key in (linear, ours)]
-                rows.append([name, figure, str(len(found)), *figures, str(runs.gain(found, found, ours, linear))])
-    return table(["data", "figure", "seeds", "logistic regression", "fine-tuned", "difference"], rows) if rows else ""
+                gain = str(runs.gain(found, found, ours, linear))
+                rows.append([name, f"{count:,}", figure, str(len(found)), *figures, gain])
+    heads = ["data", "rows", "figure", "seeds", "logistic regression", "fine-tuned", "difference"]
+    return table(heads, rows) if rows else ""
 
 
 def default_settings() -> str:
