@@ -435,8 +435,10 @@ def run_recipes(page, tmp_path, monkeypatch):
 
     made = []
 
-    def run(recipe, seed, data_dir, extra):
+    def run(recipe, seed, data_dir, extra, kept):
         made.append((recipe.stem, seed))
+        if kept is not None:
+            kept.mkdir(parents=True)
         return {"recipe": recipe.stem, "seed": seed, "extra": run_recipes.said(extra), "test_f1_example": 0.5}
 
     store = run_recipes.Store(tmp_path)
@@ -476,3 +478,10 @@ def test_runs_of_other_flags_are_not_filed_as_the_recipes_own(run_recipes, tmp_p
         "| bibtex_nce_local | 2 | 50.00 ± 0.00 |" in printed and "has seeds 1, which are not trained again" in printed
     )
     assert run_recipes(f"--results {tmp_path / 'anew'} --seeds 1") == [("bibtex_nce", 1)]
+
+
+def test_a_run_on_file_is_trained_again_where_its_nets_are_asked_for(run_recipes, tmp_path):
+    assert run_recipes("--seeds 1") == [("bibtex_nce", 1)]
+    keep = f"--seeds 1 2 --keep {tmp_path / 'nets'}"
+    assert run_recipes(keep) == [("bibtex_nce", 1), ("bibtex_nce", 2)] and run_recipes(keep) == []
+    assert {folder.name for folder in (tmp_path / "nets").iterdir()} == {"bibtex_nce_1", "bibtex_nce_2"}
