@@ -23,6 +23,7 @@ LINEAR = {  # figure -> that of the logistic regression, that of the decisions
     "example F1": ("test_f1_example_linear_encoder", "test_f1_example_decided"),
     "macro F1": ("test_f1_macro_linear_encoder", "test_f1_macro_decided"),
 }
+ROWS = (300, 1000)  # of training, of the runs beside a logistic regression
 PARTS = {"local": "no dependencies between labels", "pairwise": "pairs of labels"}
 FAMILIES = ("Features", "Texts", OTHERS)
 
@@ -90,11 +91,16 @@ def in_one_figure(pairs: dict[str, tuple[str, str]], heads: tuple[str, str]) -> 
     return shown + mean * (len(gains) > 1)
 
 
+def now(rows: int) -> str:
+    """The way of `defaults.py` of cross-entropy with the head's own rate, on so many training rows of texts."""
+    return HEAD_RATES["ce_1e-4"][1].replace("1000", str(rows))
+
+
 def beside_linear() -> str:
     """Cross-entropy by default and the logistic regression that each run fits beside it; nothing without runs."""
     rows = []
-    for count, name in itertools.product((300, 1000), TEXTS):
-        way = HEAD_RATES["ce_1e-4"][1].replace("1000", str(count))
+    for count, name in itertools.product(ROWS, TEXTS):
+        way = now(count)
         for figure, (linear, ours) in LINEAR.items():
             found = {seed: run for seed, run in runs.of_defaults(name, way).items() if linear in run}
             if found:
