@@ -54,11 +54,11 @@ KINDS = {  # folder of the recipes -> program, and the figures of its runs by th
 HALF = "_bf16"  # suffix of the same runs in half precision, which stand for the recipe where they are more
 
 
-def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str], kept: Path | None = None) -> dict:
+def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str], kept: Path | None) -> dict:
     """One run of the recipe's program in its own process; its figures, its cost and what made it.
 
     Args:
-        kept: a folder for the run, which must not exist; default: nothing of it stays.
+        kept: a folder for the run, or None: then nothing of it stays but the figures.
     """
     program, _ = KINDS[recipe.parent.name]
     with nullcontext(kept) if kept else tempfile.TemporaryDirectory() as folder:

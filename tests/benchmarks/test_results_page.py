@@ -244,20 +244,25 @@ def test_gains_of_defaults_are_means_over_data_sets_by_seed(store, runs, page):
     }.items():
         for seed in range(1, seeds + 1):
             high = 0.2 * (data == "go_emotions")
-            rate = "" if data in ("genbase", "seq_fun", "cal500") else "_1e-4"
-            put(data, f"ce{rate}", seed, 0.1 * seed + high, 0.5 + high)
-            put(data, f"default{rate}", seed, 0.9, 0.6 + 0.1 * seed + high)
+            way = label_recipes.plain_way(data)
             linear = {} if data == "hoc" else {"test_f1_example_linear_encoder": 0.5}
-            new = label_recipes.HEAD_RATES["ce_1e-4"][1]
-            put(data, new, seed, 0.1 * seed, 0.7, test_f1_example_decided=0.6, **linear)
+            put(data, way, seed, 0.1 * seed + high, 0.5 + high, test_f1_example_decided=0.6, **linear)
+            put(data, way.replace("ce", "default"), seed, 0.9, 0.6 + 0.1 * seed + high)
     # the rule was found on cal500, texts of a program count nowhere, and seq_fun has fewer seeds
     features, texts = (gains._data_sets(family) for family in ("Features", "Texts"))
     assert (features, texts) == (["genbase"], ["hoc", "go_emotions"])
     decoder, loss_net = gains._decoder("texts", texts), gains._default("texts", texts)
     page = "[defaults](docs/results/defaults.md)"
-    linear = gains._linear("texts", texts).cells("docs/results/")
-    assert linear[1:] == ["texts, F1: go_emotions", "50.00 ± 0.00", "60.00 ± 0.00", "+10.00 ± 0.00", "2", page]
-    assert gains._linear("texts", []).seeds() == []
+    linear = gains._linear(1000).cells("docs/results/")
+    assert linear[1:] == [
+        "texts, 1,000 rows, F1: go_emotions",
+        "50.00 ± 0.00",
+        "60.00 ± 0.00",
+        "+10.00 ± 0.00",
+        "2",
+        page,
+    ]
+    assert gains._linear(300).seeds() == []
     names = "texts, F1: mean of hoc, go_emotions"
     decoded = "60.00 ± 0.00"
     assert decoder.cells("docs/results/")[1:] == [names, "25.00 ± 7.07", decoded, "+35.00 ± 7.07", "2", page]
