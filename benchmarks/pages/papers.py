@@ -95,10 +95,10 @@ def papers() -> str:
         section(
             "Where inference begins",
             prose("""
-                An energy network alone predicts by gradient steps on the energy. Test example F1 at 0.5, by where the
-                steps begin: at the task-net's output, or at random, where the lowest energy of three counts. After 100
-                steps the start is forgotten: the last column is what the network itself knows. The published rows begin
-                at the task-net's output for SPEN, at zeros for DVN, and at random for NCE."""),
+                An energy network alone predicts by gradient steps. Test example F1 at 0.5, by where they begin: at the
+                task-net's output, or at random, where the lowest energy of three counts. After 100 steps the start is
+                forgotten: the last column is what the network itself knows. The published rows begin at the task-net's
+                output for SPEN, at zeros for DVN, and at random for NCE."""),
             table(["data", "network", *STARTS], _starts()),
             bash("python benchmarks/inference_starts.py $RUNS --data_dir PATH"),
         ),
@@ -106,9 +106,8 @@ def papers() -> str:
             "Twitter parts of speech",
             prose("""
                 Tu, Pang & Gimpel 2020, Tables 1 and 2: accuracy with one BiLSTM. The inference networks have five
-                updates for one of the energy; without cross-entropy they have one, at a tenth of the rate, since they
-                learn nothing otherwise. Our word vectors are others (GloVe, 50 numbers), and we train by AdamW, not by
-                SGD with momentum."""),
+                updates for one of the energy; without cross-entropy they have one, at a tenth of the rate. Our word
+                vectors are others (GloVe, 50 numbers), and we train by AdamW, not by SGD with momentum."""),
             table(["objective", "published", "seeds", "accuracy"], _objectives()),
         ),
         section(
@@ -120,7 +119,6 @@ def papers() -> str:
         ),
         section(
             "Run them again",
-            "Each row is a line of `benchmarks/papers.txt`.",
             bash("DATA=PATH RUNS=FOLDER bash benchmarks/papers.txt"),
         ),
         archived(*dict.fromkeys(ARCHIVED[data] for data in SEARCHED if _found(data))),
