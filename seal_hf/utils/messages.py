@@ -109,7 +109,7 @@ def unknown_flag(word: str, known: Collection[str]) -> str:
         return f"{flag} is an option of earlier versions. {RETIRED[name]}."
     near = closest(flag, known)
     if not word.startswith("-"):  # a file's name has an ending
-        takers = [] if "." not in word else ["--recipe"] if word.endswith((".yaml", ".yml")) else READERS
+        takers = [] if equals or "." not in word else ["--recipe"] if word.endswith((".yaml", ".yml")) else READERS
         near = next((f"{taker} {word}" for taker in takers if taker in known), None)
     names = [name.replace("-", "_") for name in (*known, *OF_SECRETS)]
     meant = difflib.get_close_matches(flag.replace("-", "_"), names)

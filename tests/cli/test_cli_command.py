@@ -102,6 +102,10 @@ def test_an_example_starts_the_same_program(name):
             "seal-hf train mlc: unknown command-line argument 'recipes/mine.yaml'. Did you mean '--recipe "
             "recipes/mine.yaml'?",
         ),
+        (
+            "train mlc hub_token=hf_a.b",
+            "seal-hf train mlc: unknown command-line argument 'hub_token=...'.",
+        ),
         ("train mlc --los nce", "seal-hf train mlc: unknown command-line argument '--los'. Did you mean '--loss'?"),
         (
             "train mask-energy --energy-metod=dvn",
