@@ -5,12 +5,11 @@
     python benchmarks/results_store.py merge ../theirs/recipes/results
 
 `recipes.jsonl` and `defaults.jsonl` hold the runs of recipes and those without any flag, `decision_rule.jsonl` figures
-of rules, `comparisons.jsonl` what the
-runs of each comparison have in common, and its searches. A folder per data set holds the runs of its comparisons as
-JSON lines (see `KINDS`), and `scores.txt.xz`: the F1 of each test row, in a column per run and decoder (see
-`results_texts.py`), and commands. A run names its scores and its command by the first
-digits of their SHA-256. Lines are sorted, so that a new seed is a new line, and the same results give the same bytes.
-Figures are kept with seven digits.
+of rules, `unlabelled.jsonl` runs with texts without labels, `comparisons.jsonl` what the runs of each comparison share,
+and its searches. A folder per data set holds the runs of its comparisons as JSON lines (see `KINDS`), and
+`scores.txt.xz`: the F1 of each test row, in a column per run and decoder (see `results_texts.py`), and commands. A run
+names its scores and its command by the first digits of their SHA-256. Lines are sorted, so that a new seed is a new
+line, and the same results give the same bytes. Figures are kept with seven digits.
 
 `unpack` writes a comparison as `examples/compare_losses.py` keeps it in its --output_dir, which goes on from there.
 `pack` takes such a folder, or one of a recipe's seedN.json, into the results. `merge` takes those of another checkout.
@@ -44,8 +43,9 @@ KINDS = {  # name of a file -> the keys that tell its lines apart
     "runs": ("comparison", "name", "seed"),  # a run of a method
     "defaults": ("name", "loss", "seed"),  # a run with no flag but the data, see defaults.py
     "decision_rule": ("name", "way", "rows"),  # figures of rules for a model and a number of rows, see decision_rule.py
+    "unlabelled": ("name", "way", "rows", "seed"),  # a run of unlabelled.py
 }
-OF_ALL = ("recipes", "defaults", "decision_rule", "comparisons")  # kinds with one file for all data sets
+OF_ALL = ("recipes", "defaults", "decision_rule", "unlabelled", "comparisons")  # kinds with one file for all data sets
 ALL = ""  # in place of a data set's name
 COMMON = ""  # in place of a method's name
 MEASURED = ("eval_", "test_", "train_")  # begin the names of figures
