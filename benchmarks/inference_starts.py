@@ -33,10 +33,7 @@ DATA = {  # name in papers.txt -> how it is loaded
     "cal500": {"dataset": "cal500", "normalize": "minmax"},
     "genbase_id": {"dataset": "genbase", "keep_id": True, "normalize": "none"},
 }
-RATES = {  # of inference, by data and network
-    "cal500": {"spen": 0.0169, "dvn": 0.107, "nce": 0.1},
-    "genbase_id": {"spen": 0.0106, "dvn": 0.109, "nce": 0.1},
-}
+NETWORKS = ("spen", "dvn", "nce")
 STARTS = {"zeros": 1, "uniform": 1, "random": 3, "task_net": 1}  # -> how many
 STEPS = (0, 5, 20, 100)
 
@@ -45,7 +42,8 @@ def figures(data: str, network: str, seed: int, runs: Path, data_dir: str) -> di
     """Test example F1 at 0.5, in [0, 1], by start and number of steps."""
     loaded = load_multilabel(data_dir=data_dir, **DATA[data])
     task_net = SealForMultiLabel.from_pretrained(runs / f"{data}_paper_ce_{seed}").task_net
-    net = LossNet.from_pretrained(runs / f"{data}_energy_paper_{network}_{seed}")
+    run = runs / f"{data}_energy_paper_{network}_{seed}"
+    net, settings = LossNet.from_pretrained(run), json.loads((run / "_report.json").read_text())["settings"]
     rows = TensorRows(loaded.test)
     found: dict[str, dict[int, float]] = {}
     for start, count in STARTS.items():
@@ -57,7 +55,7 @@ def figures(data: str, network: str, seed: int, runs: Path, data_dir: str) -> di
                     inference_start=start,
                     inference_num_starts=count,
                     inference_steps_eval=steps,
-                    inference_learning_rate=RATES[data][network],
+                    inference_learning_rate=settings["inference_learning_rate"],
                     per_device_eval_batch_size=512,
                     report_to="none",
                     disable_tqdm=True,
@@ -79,8 +77,8 @@ def main() -> None:
     options = parser.parse_args()
     all_found = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
     for seed in options.seeds:
-        for data, networks in RATES.items():
-            for network in networks:
+        for data in DATA:
+            for network in NETWORKS:
                 name = f"{data} {network} {seed}"
                 if name not in all_found:
                     all_found[name] = figures(data, network, seed, options.runs, options.data_dir)
