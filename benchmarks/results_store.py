@@ -9,7 +9,7 @@ of rules, `unlabelled.jsonl` runs with texts without labels, `comparisons.jsonl`
 and its searches. A folder per data set holds the runs of its comparisons as JSON lines (see `KINDS`), and
 `scores.txt.xz`: the F1 of each test row, in a column per run and decoder (see `results_texts.py`), and commands. A run
 names its scores and its command by the first digits of their SHA-256. Lines are sorted, so that a new seed is a new
-line, and the same results give the same bytes. Figures are kept with seven digits.
+line, and the same results give the same bytes. Figures are kept with seven digits, those that no page shows not at all.
 
 `unpack` writes a comparison as `examples/compare_losses.py` keeps it in its --output_dir, which goes on from there.
 `pack` takes such a folder, or one of a recipe's seedN.json, into the results. `merge` takes those of another checkout.
@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -49,6 +50,7 @@ OF_ALL = ("recipes", "defaults", "decision_rule", "unlabelled", "comparisons")  
 ALL = ""  # in place of a data set's name
 COMMON = ""  # in place of a method's name
 MEASURED = ("eval_", "test_", "train_")  # begin the names of figures
+UNREAD = re.compile("_precision_|_recall_|_per_second$|_runtime$")  # in the names of figures that no page shows
 SCORES = "scores.txt.xz"
 ROWS = "test_rows"  # key of a run: by decoder, its scores, or in its line what they are found by
 COMMAND = "command"  # key of a run, likewise
@@ -303,7 +305,7 @@ def read_lines(file: Path, kind: str) -> tuple[Lines, dict[str, str]]:
     whole: dict[str, str] = {}
     for number, text in enumerate(file.read_text(encoding="utf-8").splitlines() if file.is_file() else (), 1):
         try:
-            line = json.loads(text)
+            line = compact(json.loads(text))
             key = key_of(kind, line)
             if kind == "runs" and len(said := line.get(COMMAND, "")) > DIGITS:
                 whole[digest(said)], line[COMMAND] = said, digest(said)
@@ -329,9 +331,13 @@ def to_line(kind: str, line: Record) -> str:
 
 
 def compact(line: Record) -> Record:
-    """With seven digits of each figure: more than a table shows, and half as long."""
-    figures = {key: value for key, value in line.items() if isinstance(value, float) and key.startswith(MEASURED)}
-    return {**line, **{key: float(f"{value:.7g}") for key, value in figures.items()}}
+    """Without the figures that no page shows, and with seven digits of each other: more than a table shows."""
+
+    def short(key: str, value: Any) -> Any:
+        return float(f"{value:.7g}") if isinstance(value, float) and key.startswith(MEASURED) else value
+
+    unread = {key for key in line if key.startswith(MEASURED) and UNREAD.search(key)}
+    return {key: short(key, value) for key, value in line.items() if key not in unread}
 
 
 def without_folders(run: Record) -> Record:
