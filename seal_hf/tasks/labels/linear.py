@@ -371,10 +371,10 @@ def why_no_baseline(trainer: SealTrainer, splits: Mapping[str, Any]) -> str | No
 
 
 def baseline_work(trainer: SealTrainer) -> float:
-    """Roughly the multiplications of a baseline: its features of training and validation rows, and the fit. Features of
-    test rows belong to the evaluation."""
+    """Roughly the multiplications of a baseline: its features of training rows, and the fit. Those of validation and
+    test rows take one evaluation more, which is left out: else few training rows beside many others have none."""
     net, rows = _net_of(trainer), trainer.train_dataset
-    read = 0 if _reads_features(net) else len(rows) + len(trainer.eval_dataset)
+    read = 0 if _reads_features(net) else len(rows)
     width = rows.dense["features"].shape[1] if _reads_features(net) else shared_size(net) or USUAL_WIDTH
     return read * _forward_work(trainer, net) + fit_work(len(rows), width, net.config.num_labels)
 

@@ -112,12 +112,12 @@ def test_cross_validation_takes_the_pair_that_decides_other_rows_best(monkeypatc
 # --- a run -----------------------------------------------------------------------------------------------------------
 
 
-def texts(folder, kind="bert", train=40):
+def texts(folder, kind="bert", train=40, validation=16):
     """A data set of texts and a tiny encoder with its tokenizer."""
     torch.manual_seed(0)
     AutoModel.from_config(tiny_config(kind)).save_pretrained(folder / "net")
     tiny_tokenizer().save_pretrained(folder / "net")
-    for split, count, seed in (("train", train, 0), ("validation", 16, 1), ("test", 20, 2)):
+    for split, count, seed in (("train", train, 0), ("validation", validation, 1), ("test", 20, 2)):
         rows = tiny_texts(count, seed)
         lines = [
             json.dumps({"text": row["text"], "labels": [LABELS[i] for i, y in enumerate(row["labels"]) if y]})
@@ -233,6 +233,20 @@ def test_it_is_skipped_in_one_line_where_it_takes_more_than_a_tenth(tmp_path, ca
     assert training.why_no_baseline(made[1], prepared[1].splits) is None
     monkeypatch.setattr(training, "are_too_many", lambda *_: True)
     assert training.why_no_baseline(made[1], prepared[1].splits) == "the probabilities of all rows are too many to keep"
+
+
+def test_few_training_rows_beside_many_others_have_one(tmp_path):
+    """With few labelled rows a linear model is hard to beat. The number of validation rows does not hide it."""
+    work = []
+    for count in (16, 400):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        words = [*texts(folder, validation=count), "--report_to", "none", "--output_dir", str(folder / "out")]
+        arguments = mlc.PROGRAM.parse(words)
+        trainer = mlc.make_trainer(mlc.PROGRAM.load(arguments), arguments).trainer
+        assert (len(trainer.train_dataset), len(trainer.eval_dataset)) == (40, count)
+        work.append(training.baseline_work(trainer))
+    assert work[0] == work[1]
 
 
 # --- alone -----------------------------------------------------------------------------------------------------------
