@@ -136,9 +136,8 @@ def default_settings() -> str:
                 by default (`--head_learning_rate`), and fresh layers below it at 1e-3. *Before*, encoder and head had
                 one rate, 1e-4 for label sets and 2e-4 for tags, and the classifier of texts read the first token.
                 *Now* the head has 1e-2, beside 5e-5 for label sets and 2e-4 for tags, and the classifier reads the
-                mean of the tokens, as the encoder declares. On texts every set gains; on wnut17 the difference is
-                within its spread. Cross-entropy on data sets that did not choose these settings, the
-                first 1,000 training rows:
+                mean of the tokens. Cross-entropy on data sets that did not choose these settings, the first 1,000
+                training rows:
             """),
             judged,
         ),
