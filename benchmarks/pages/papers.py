@@ -73,9 +73,9 @@ def papers() -> str:
         "The papers' tables",
         prose("""
             Lee et al. 2022 visit each batch n_F times. A visit has n_E updates of the loss-net and one of the task-net.
-            They choose the epoch at 0.5, and decide at 0.5. These runs do the same, with the settings of the authors'
-            files and nets of the same numbers of parameters (Table 17, whose columns for cal500 are swapped). The last
-            row of a table is the cross-entropy that was searched here."""),
+            They choose the epoch and decide at 0.5. These runs do the same, with the settings of the authors' files and
+            nets of the same numbers of parameters (Table 17, whose columns for cal500 are swapped). The last row of a
+            table is the cross-entropy that was searched here."""),
         prose("""
             Figures are test example F1 in percent, mean ± standard deviation over seeds. *Calibrated* decides the same
             nets by the calibrated expected F1."""),
@@ -93,8 +93,7 @@ def papers() -> str:
             prose("""
                 An energy network alone predicts by gradient steps. Test example F1 at 0.5, by where they begin: at the
                 task-net's output, or at random, where the lowest energy of three counts. After 100 steps the start is
-                forgotten: the last column is what the network itself knows. The published rows begin at the task-net's
-                output (SPEN), zeros (DVN) or random (NCE)."""),
+                forgotten. The published rows begin at the task-net's output (SPEN), zeros (DVN) or random (NCE)."""),
             table(["data", "network", *STARTS], _starts()),
             bash("python benchmarks/inference_starts.py $RUNS --data_dir PATH"),
         ),
