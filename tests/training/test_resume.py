@@ -132,7 +132,7 @@ def test_figures_of_a_run_cover_all_its_starts(tmp_path, options):
         ended = trainer.train(resume_from_checkpoint=str(file.parent))
         assert figures(trainer) == figures(done)
         assert ended.training_loss == ended.metrics["train_loss"] == done.state.log_history[-1]["train_loss"] > 0
-        assert ended.metrics["train_runtime"] > 1e4
+        assert ended.metrics["train_runtime"] >= 1e4  # a start after the last step may take nothing
         speeds = [ended.metrics[f"train_{what}_per_second"] for what in ("steps", "samples")]
         assert speeds == pytest.approx([18 / 1e4, 3 * tiny_run.ROWS / 1e4], abs=2e-3)
 
