@@ -9,7 +9,8 @@ of rules, `unlabelled.jsonl` runs with texts without labels, `comparisons.jsonl`
 and its searches. A folder per data set holds the runs of its comparisons as JSON lines (see `KINDS`), and
 `scores.txt.xz`: the F1 of each test row, in a column per run and decoder (see `results_texts.py`), and commands. A run
 names its scores and its command by the first digits of their SHA-256. Lines are sorted, so that a new seed is a new
-line, and the same results give the same bytes. Figures are kept with seven digits, those that no page shows not at all.
+line, and the same results give the same bytes. Figures are kept with seven digits. Those that no page shows are left
+out.
 
 `unpack` writes a comparison as `examples/compare_losses.py` keeps it in its --output_dir, which goes on from there.
 `pack` takes such a folder, or one of a recipe's seedN.json, into the results. `merge` takes those of another checkout.
@@ -331,7 +332,7 @@ def to_line(kind: str, line: Record) -> str:
 
 
 def compact(line: Record) -> Record:
-    """Without the figures that no page shows, and with seven digits of each other: more than a table shows."""
+    """Figures that no page shows are left out. The others have seven digits, more than a table shows."""
 
     def short(key: str, value: Any) -> Any:
         return float(f"{value:.7g}") if isinstance(value, float) and key.startswith(MEASURED) else value

@@ -158,6 +158,13 @@ def test_an_older_checkout_whose_runs_hold_their_whole_command_is_taken_in(modul
     assert not any(command in (ours.folder / "toy" / "runs.jsonl").read_text() for command in whole.values())
 
 
+def test_figures_that_no_page_shows_are_left_out(module, tmp_path):
+    run = {"name": "toy", "loss": "ce", "seed": 1}
+    unread = {"test_precision_macro": 0.5, "eval_recall_micro_decided": 0.5, "train_runtime": 3.0}
+    module.Store(tmp_path).add({(module.ALL, "defaults"): [run | unread | {"test_f1": 1 / 7, "test_recall": 0.5}]})
+    assert module.Store(tmp_path).defaults("toy", "ce") == {1: run | {"test_f1": 0.1428571, "test_recall": 0.5}}
+
+
 def test_texts_come_back_in_the_order_of_their_tables(module, tmp_path):
     file = tmp_path / "scores.txt.xz"
     assert module.read_texts(file) == []

@@ -371,8 +371,9 @@ def why_no_baseline(trainer: SealTrainer, splits: Mapping[str, Any]) -> str | No
 
 
 def baseline_work(trainer: SealTrainer) -> float:
-    """Roughly the multiplications of a baseline: its features of training rows, and the fit. Those of validation and
-    test rows take one evaluation more, which is left out: else few training rows beside many others have none."""
+    """Roughly the multiplications of a baseline: its features of training rows, and the fit. Features of validation and
+    test rows are left out, which take as long as one evaluation. Else few training rows beside many others would have
+    no baseline."""
     net, rows = _net_of(trainer), trainer.train_dataset
     read = 0 if _reads_features(net) else len(rows)
     width = rows.dense["features"].shape[1] if _reads_features(net) else shared_size(net) or USUAL_WIDTH
