@@ -17,7 +17,8 @@ from seal_hf.lab.demo import markup
 from seal_hf.metrics import multilabel_metrics
 from seal_hf.reports.common import results_table
 from seal_hf.reports.page import Page, Section, Table, render
-from seal_hf.tasks.labels.report import closing_table, evaluate_multilabel, score_decoders, write_predictions
+from seal_hf.tasks.labels.evaluation import evaluate_multilabel, score_decoders
+from seal_hf.tasks.labels.report import closing_table, write_predictions
 from seal_hf.utils.messages import printable
 
 

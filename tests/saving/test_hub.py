@@ -21,7 +21,7 @@ from transformers import AutoModel, pipeline
 from tiny_models import LABELLED, LABELS, tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
 from seal_hf import SealForMultiLabel, SealTrainer, tokenize
 from seal_hf.metrics import multilabel_compute_metrics
-from seal_hf.tasks.labels.report import evaluate_multilabel
+from seal_hf.tasks.labels.evaluation import evaluate_multilabel
 
 home, results = Path(sys.argv[1]), {}
 torch.manual_seed(0)

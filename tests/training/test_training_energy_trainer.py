@@ -26,8 +26,8 @@ from seal_hf import (
     tokenize,
 )
 from seal_hf.metrics import multilabel_compute_metrics
+from seal_hf.tasks.labels.evaluation import evaluate_multilabel
 from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
-from seal_hf.tasks.labels.report import evaluate_multilabel
 
 L = 3
 SETS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=L)))  # (8, 3)

@@ -12,7 +12,7 @@ from seal_hf import SealTrainer, TensorRows, tokenize
 from seal_hf.core.hierarchy import Hierarchy, store_hierarchy
 from seal_hf.decisions import LabelDecisions
 from seal_hf.metrics import MultiLabelByBatch, multilabel_compute_metrics, sigmoid
-from seal_hf.tasks.labels.report import evaluate_multilabel
+from seal_hf.tasks.labels.evaluation import evaluate_multilabel
 from seal_hf.training import evaluation
 
 

@@ -41,8 +41,8 @@ from ...training.base import StructuredTrainer
 from . import program as mlc
 from .decisions.fitting import constant_probabilities
 from .decisions.of_trainer import seen_sets
+from .evaluation import predict_multilabel, score_decoders
 from .linear import fit_baseline
-from .report import predict_multilabel, score_decoders
 
 READABLE = "features or texts"  # what an energy network on its own reads
 BESIDE = {**NET, "energy_weight": WEIGHT, "loss_net_learning_rate": LOSS_NET_RATE}

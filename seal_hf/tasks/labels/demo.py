@@ -14,9 +14,9 @@ from ...data.image_files import IMAGE_SUFFIXES, as_rgb, pixels
 from ...lab.demo import markup
 from ...lab.demo.files import image_of
 from ...lab.demo.views import ALTERNATIVES, IMAGES, View, image_field
+from .cards import EXAMPLES
 from .decisions.label_decisions import NEVER_EMPTY, LabelDecisions
 from .files import LabelOutput
-from .report import EXAMPLES
 
 if TYPE_CHECKING:
     from gradio.components import Component
