@@ -35,18 +35,6 @@ SEARCHED = {  # data -> the comparison whose cross-entropy was searched
     "delicious": "delicious_held",
 }
 ARCHIVED = {data: data.removesuffix("_id").removesuffix("_root") for data in SEARCHED}
-OBJECTIVES = {  # as a run's suffix calls it -> Tu, Pang & Gimpel's words, and their accuracy
-    "ce": ("cross-entropy (BiLSTM)", "88.8"),
-    "margin_truncated_no_ce": ("margin-rescaled, truncated at 0, without cross-entropy", "13.9"),
-    "margin_no_ce": ("margin-rescaled, without cross-entropy", "87.9"),
-    "margin_truncated": ("margin-rescaled, truncated at 0", "89.4"),
-    "margin": ("margin-rescaled", "89.4"),
-    "perceptron_no_ce": ("perceptron, without cross-entropy", "88.2"),
-    "perceptron": ("perceptron", "88.6"),
-    "compound_separated": ("compound, separated", "89.7"),
-    "compound_shared": ("compound, shared", "89.8"),
-    "compound_stacked": ("compound, stacked", "89.8"),
-}
 SCHEDULES = {(1, 1): "_1_1", (9, 1): "_9_1", (1, 10): "_1_10", (9, 10): ""}  # n_E and n_F -> end of a name
 STARTS = {  # of inference -> in the file, with the number of steps
     "task-net's output, 20 steps": ("task_net", "20"),
@@ -98,19 +86,13 @@ def papers() -> str:
             bash("python benchmarks/inference_starts.py $RUNS --data_dir PATH"),
         ),
         section(
-            "Twitter parts of speech",
-            prose("""
-                Tu, Pang & Gimpel 2020, Tables 1 and 2: accuracy with one BiLSTM. The inference networks have five
-                updates for one of the energy; without cross-entropy they have one, at a tenth of the rate. Our word
-                vectors are others (GloVe, 50 numbers), and we train by AdamW, not by SGD with momentum."""),
-            table(["objective", "published", "seeds", "accuracy"], _objectives()),
-        ),
-        section(
             "Rows without runs",
             prose("""
                 - expr_fun: its training file is not available.
                 - Eurlex-ev, and the texts BGC, NYT, RCV1 and AAPD, are not among our data sets.
-                - [Roles](roles.md) and [masks](masks.md): their runs have one update of each net."""),
+                - [Roles](roles.md) and [masks](masks.md): their runs have one update of each net.
+
+                Tables 1 and 2 of Tu, Pang & Gimpel 2020 are beside [tag sequences](tags.md#objectives-of-infnet)."""),
         ),
         section(
             "Run them again",
@@ -118,15 +100,6 @@ def papers() -> str:
         ),
         archived(*dict.fromkeys(ARCHIVED[data] for data in SEARCHED if _found(data))),
     )
-
-
-def _objectives() -> list[list[str]]:
-    found = {name: runs.of_recipe(f"twitter_pos_paper_{name}") for name in OBJECTIVES}
-    return [
-        [*OBJECTIVES[name], str(len(each)), runs.figure(each, "test_accuracy").removesuffix(" (1 seed)")]
-        for name, each in found.items()
-        if each
-    ]
 
 
 def _schedules() -> list[list[str]]:
