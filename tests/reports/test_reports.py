@@ -76,7 +76,8 @@ def split(num_rows, seed, labels=True):
 
 def test_the_figures_and_the_threshold(trainer, tmp_path):
     validation, test = split(30, 0), split(23, 1)
-    metrics, probabilities, labels = evaluate_multilabel(trainer, validation, test)
+    found = evaluate_multilabel(trainer, validation, test)
+    metrics, (probabilities, labels) = found.metrics, found.test
 
     figures = [f"{figure}_{average}" for figure in ("f1", "precision", "recall") for average in AVERAGES]
     figures += ["jaccard", "exact_match", "hamming_loss"]
@@ -126,12 +127,12 @@ def test_the_figures_and_the_threshold(trainer, tmp_path):
 
 def test_results_of_an_earlier_run_do_not_stay(trainer, tmp_path):
     """Those of its test split, where this one has none; the figures of this run's training do."""
-    metrics, *_ = evaluate_multilabel(trainer, split(30, 0), split(23, 1))
+    metrics = evaluate_multilabel(trainer, split(30, 0), split(23, 1)).metrics
     write_results(trainer, metrics)
     (tmp_path / "_predictions.jsonl").write_text("{}")
     (tmp_path / "model.safetensors").write_text("weights")
     trainer.save_metrics("train", {"train_loss": 1.0})
-    metrics, *_ = evaluate_multilabel(trainer, split(30, 0), None)
+    metrics = evaluate_multilabel(trainer, split(30, 0), None).metrics
     write_results(trainer, metrics)
     assert json.loads((tmp_path / "all_results.json").read_text()) == {"train_loss": 1.0, **metrics}
     kept = {file.name for file in tmp_path.iterdir() if file.is_file()}
@@ -153,7 +154,8 @@ def test_batches_that_were_not_joined_are_refused(trainer):
 
 
 def test_a_test_split_without_labels_is_predicted_and_not_scored(trainer, tmp_path):
-    metrics, probabilities, labels = evaluate_multilabel(trainer, split(9, 0), split(7, 1, labels=False))
+    found = evaluate_multilabel(trainer, split(9, 0), split(7, 1, labels=False))
+    metrics, (probabilities, labels) = found.metrics, found.test
     assert labels is None and probabilities.shape == (7, 5)
     assert all(key.startswith("eval_") or key == "threshold" for key in metrics)
     write_results(trainer, metrics)

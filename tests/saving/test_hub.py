@@ -41,7 +41,7 @@ def trainer_of(name, **arguments):
 # 1. pushed while training, and after it with figures, threshold and card
 seal, trainer = trainer_of("seal", hub_strategy="checkpoint", decoder="threshold")
 trainer.train()
-metrics, _, _ = evaluate_multilabel(trainer, validation, validation)
+metrics = evaluate_multilabel(trainer, validation, validation).metrics
 seal.push_to_hub("user/seal", include_loss_net=True)  # a loss-net that the trainer's own push does not leave there
 trainer.card_facts = {"dataset": "org/moods", "finetuned_from": "org/encoder", "metrics": metrics}
 (home / "seal" / "report.html").write_text("rows of the data")

@@ -250,7 +250,8 @@ def test_predictions_are_logits_of_the_least_energy_found(tmp_path):
     assert figures["eval_energy_gold"] == pytest.approx(gold.mean().item(), abs=1e-4)
     assert 0 <= figures["eval_f1_example"] <= 1
     assert all(parameter.grad is None or not parameter.grad.any() for parameter in net.parameters())
-    metrics, probabilities, _ = evaluate_multilabel(trainer, data, data)
+    found = evaluate_multilabel(trainer, data, data)
+    metrics, (probabilities, _) = found.metrics, found.test
     assert probabilities.shape == (len(data), tiny_run.LABELS)
     assert metrics["eval_f1_example_tuned"] >= figures["eval_f1_example"] - 1e-9
     assert trainer.model.config.decisions["threshold"] == metrics["threshold"]

@@ -106,10 +106,11 @@ def test_the_closing_figures_are_taken_by_batch(decoder, parents, tmp_path, monk
     trainer.train_dataset = rows
     trainer.train()
     store_hierarchy(trainer.model.config, parents and Hierarchy(parents))
-    whole, *given = evaluate_multilabel(trainer, rows, test)
+    kept = evaluate_multilabel(trainer, rows, test)
     stored = LabelDecisions.from_config(trainer.model.config)
     monkeypatch.setattr(evaluation, "LARGEST_WHOLE", len(rows) * tiny_run.LABELS - 1)
-    found, *nothing = evaluate_multilabel(trainer, rows, test)
+    by_batch = evaluate_multilabel(trainer, rows, test)
+    whole, found = kept.metrics, by_batch.metrics
     assert found == pytest.approx({name: whole[name] for name in found}, abs=1e-12)
     left_out = {name.split("_", 1)[1] for name in whole.keys() - found.keys()}
     assert left_out == {
@@ -124,7 +125,7 @@ def test_the_closing_figures_are_taken_by_batch(decoder, parents, tmp_path, monk
         or (name.endswith("_never_empty") and not name.startswith("f1_example"))
     }
     assert LabelDecisions.from_config(trainer.model.config).threshold == stored.threshold
-    assert nothing == [None, None] and given[0].shape == (70, tiny_run.LABELS)
+    assert by_batch.test == (None, None) and kept.test[0].shape == (70, tiny_run.LABELS)
 
 
 @pytest.mark.parametrize("largest", [10**9, 100])
@@ -135,8 +136,8 @@ def test_a_split_without_a_known_label_is_predicted_but_not_scored_and_refused_f
     test = TensorRows(tiny_run.table())
     test.dense["labels"] = torch.full_like(test.dense["labels"], -1)
     trainer = trainer_of(tmp_path)
-    metrics, _, labels = evaluate_multilabel(trainer, trainer.eval_dataset, test)
-    assert labels is None and not any(name.startswith("test_") for name in metrics)
+    found = evaluate_multilabel(trainer, trainer.eval_dataset, test)
+    assert found.test[1] is None and not any(name.startswith("test_") for name in found.metrics)
     trainer.compute_metrics = None
     with pytest.raises(ValueError, match="rows are unknown|has no labels"):
         trainer.fit_decisions(test)

@@ -228,32 +228,6 @@ class DecoderFigures:
 # --- the evaluation of a trained net ----------------------------------------------------------------------------------
 
 
-def evaluate_multilabel(
-    trainer: Trainer, eval_dataset: Any, test_dataset: Any
-) -> tuple[dict[str, float], np.ndarray | None, np.ndarray | None]:
-    """Predict validation and test, fit the decisions on validation, and score both under every decoder. If a split has
-    too many probabilities to keep, the decoders are `fixed` and `threshold`, and no probabilities are returned.
-
-    The decisions are also stored in the task-net's config; call `trainer.save_model()` afterwards to write them. Every
-    process gets the same result.
-
-    Args:
-        trainer: its model's first output is logits (N, L). `args.decoder`, if set, names the decoder.
-        eval_dataset: the validation split, with labels (N, L).
-        test_dataset: the test split, or None; without labels it is predicted but not scored.
-
-    Returns:
-        metrics: as `score_decoders` returns.
-        probabilities: (N, L) of the test split, or None.
-        labels: (N, L) of the test split, or None.
-
-    Raises:
-        ValueError: an empty split, a validation split without labels, or outputs that `multilabel_metrics` refuses.
-    """
-    found = evaluated(trainer, eval_dataset, test_dataset)
-    return found.metrics, *found.predicted.get("test", (None, None))
-
-
 class Evaluated(NamedTuple):
     """What an evaluation of label sets found.
 
@@ -268,20 +242,39 @@ class Evaluated(NamedTuple):
     predicted: dict[str, tuple[np.ndarray, np.ndarray | None]]
     curve: np.ndarray
 
+    @property
+    def test(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Probabilities and labels of the test split, (N, L) each, or None."""
+        return self.predicted.get("test", (None, None))
 
-def evaluated(trainer: Any, eval_dataset: Any, test_dataset: Any) -> Evaluated:
-    """As `evaluate_multilabel`."""
+
+def evaluate_multilabel(trainer: Trainer, eval_dataset: Any, test_dataset: Any) -> Evaluated:
+    """Predict validation and test, fit the decisions on validation, and score both under every decoder. If a split has
+    too many probabilities to keep, our trainers score batch by batch: the decoders are `fixed` and `threshold`, and no
+    probabilities are returned.
+
+    The decisions are also stored in the task-net's config; call `trainer.save_model()` afterwards to write them. Every
+    process gets the same result.
+
+    Args:
+        trainer: its model's first output is logits (N, L). `args.decoder`, if set, names the decoder.
+        eval_dataset: the validation split, with labels (N, L).
+        test_dataset: the test split, or None; without labels it is predicted but not scored.
+
+    Raises:
+        ValueError: an empty split, a validation split without labels, or outputs that `multilabel_metrics` refuses.
+    """
     splits = _splits(eval_dataset, test_dataset)
-    if is_fitted_by_batch(trainer, max(map(len, splits.values())), getattr(trainer.args, "decoder", None)):
+    decoder, num_rows = getattr(trainer.args, "decoder", None), max(map(len, splits.values()))
+    if isinstance(trainer, StructuredTrainer) and is_fitted_by_batch(trainer, num_rows, decoder):
         metrics, curve = evaluate_by_batch(trainer, splits, DECODER_FIGURES)
         return Evaluated(metrics, {}, curve)
     predicted = predict_multilabel(trainer, eval_dataset, test_dataset)
     probabilities, labels = predicted["eval"]
     assert labels is not None, "as predict_multilabel says"
-    decisions = fit_labels(trainer, probabilities, labels, getattr(trainer.args, "decoder", None))
+    decisions = fit_labels(trainer, probabilities, labels, decoder)
     store(trainer, decisions)
-    test = predicted.get("test", (None, None))
-    metrics, _ = score_decoders(probabilities, labels, *test, decisions=decisions)
+    metrics, _ = score_decoders(probabilities, labels, *predicted.get("test", (None, None)), decisions=decisions)
     return Evaluated(metrics, predicted, threshold_curve(probabilities, labels))
 
 

@@ -21,7 +21,7 @@ from ...utils.modules import without_wrapper
 from .cards import CARDS, card_of
 from .decisions.label_decisions import LabelDecisions
 from .decisions.targets import F1_MACRO, F1_MICRO, LOWER_IS_BETTER, target_of
-from .evaluation import DECODER_FIGURES, FIGURES, GRID_DECISIONS, GRID_KINDS, LINEAR, evaluated
+from .evaluation import DECODER_FIGURES, FIGURES, GRID_DECISIONS, GRID_KINDS, LINEAR, evaluate_multilabel
 from .linear import LinearBaseline, figure_key, figures_of
 from .metrics import decided_and_gold, label_report
 from .page import Judged, label_facts, row_facts
@@ -52,11 +52,11 @@ def label_ending(
         card: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
         baseline: a logistic regression that was fitted beside the task-net.
     """
-    found = evaluated(trainer, rows["eval"], rows.get("test"))
+    found = evaluate_multilabel(trainer, rows["eval"], rows.get("test"))
     if baseline is not None:
         known = {split: labels for split, (_, labels) in found.predicted.items()}
         found.metrics.update(figures_of(trainer, baseline, known))
-    metrics, (probabilities, labels) = found.metrics, found.predicted.get("test", (None, None))
+    metrics, (probabilities, labels) = found.metrics, found.test
     net = trainer.accelerator.unwrap_model(trainer.model)
     decisions = LabelDecisions.from_config(net.config)
     chosen = DECODER_FIGURES[decisions.decoder]
