@@ -28,6 +28,7 @@ import numpy as np
 from ..core.tag_schemes import scheme_of
 from .column_choice import MOSTLY
 from .common import DataError, Origins
+from .line_files import not_utf8
 
 Rows = dict[str, Any]  # column -> a value per sentence: lists of strings, `predicate` an int; and `Origins`
 ORIGINS = "@origins"  # the key of `Origins`: no column has this name
@@ -90,7 +91,7 @@ def lines_of(path: Path) -> Iterator[str]:
             for line in file:
                 yield line.removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
-            raise DataError(f"{path}: not UTF-8 text ({error}). Save the file as UTF-8.") from error
+            raise not_utf8(path, error) from error
 
 
 def separator_of(path: Path) -> str:

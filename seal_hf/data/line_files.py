@@ -95,7 +95,7 @@ def _first_line(path: Path) -> str:
 
 
 def not_utf8(path: Path, error: UnicodeDecodeError) -> DataError:
-    return DataError(f"{path}: not UTF-8 text ({error}). Save the file as UTF-8.")
+    return DataError(f"{path}: not UTF-8 text ({error}). Save the file as UTF-8, in Excel as `CSV UTF-8`.")
 
 
 def unquoted(cell: str) -> str:
