@@ -75,7 +75,7 @@ def papers() -> str:
             prose(f"""
                 NCE by n_E and n_F. An epoch has n_E × n_F times as many updates of the loss-net. They raise F1 at 0.5.
                 Calibrated, the best of them changes the F1 of 1 × 1 {", ".join(map(_best_against_one, SCHEDULES))}.
-                That is no reason to search n_E and n_F."""),
+                So n_E (`--loss_net_steps`) may be worth a try, n_F not."""),
             table(["data", "n_E", "n_F", "seeds", *FIGURES_OF_RUNS], _schedules()),
         ),
         section(
