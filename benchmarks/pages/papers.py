@@ -94,7 +94,7 @@ def papers() -> str:
                 - Eurlex-ev, and the texts BGC, NYT, RCV1 and AAPD, are not among our data sets.
                 - [Roles](roles.md) and [masks](masks.md): their runs have one update of each net.
 
-                Tu, Pang & Gimpel 2020 are beside [tag sequences](tags.md#objectives-of-infnet)."""),
+                Tables of Tu, Pang & Gimpel 2020 are beside [tag sequences](tags.md#objectives-of-infnet)."""),
         ),
         section(
             "Run them again",

@@ -19,6 +19,7 @@ from seal_hf.reports.common import results_table
 from seal_hf.reports.page import Page, Section, Table, render
 from seal_hf.tasks.labels.evaluation import evaluate_multilabel, score_decoders
 from seal_hf.tasks.labels.report import closing_table, write_predictions
+from seal_hf.training import evaluation
 from seal_hf.utils.messages import printable
 
 
@@ -145,6 +146,13 @@ def test_a_figure_is_of_the_split_whose_name_it_begins_with(trainer, tmp_path):
     found = {file.name: json.loads(file.read_text()) for file in tmp_path.glob("*_results.json")}
     each = {f"{key.removesuffix('_f1')}_results.json": {key: value} for key, value in metrics.items()}
     assert found == {"all_results.json": metrics, **each}
+
+
+def test_a_plain_trainer_keeps_all_probabilities(trainer, monkeypatch):
+    whole = evaluate_multilabel(trainer, split(30, 0), split(23, 1)).metrics
+    monkeypatch.setattr(evaluation, "LARGEST_WHOLE", 1)
+    found = evaluate_multilabel(trainer, split(30, 0), split(23, 1))
+    assert found.metrics == whole and found.test[0].shape == (23, 5)
 
 
 def test_batches_that_were_not_joined_are_refused(trainer):

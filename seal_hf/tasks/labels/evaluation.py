@@ -162,15 +162,12 @@ def score_decoders(
     return metrics, per_example if "test_f1_example" in metrics else {}
 
 
-def evaluate_by_batch(
-    trainer: StructuredTrainer, splits: dict[str, Any], keys: dict[str, str]
-) -> tuple[dict[str, float], np.ndarray]:
+def evaluate_by_batch(trainer: StructuredTrainer, splits: dict[str, Any]) -> tuple[dict[str, float], np.ndarray]:
     """The same as [`evaluate_multilabel`], batch by batch: fit the decisions on the split `eval`, store them, and score
     all splits with labels.
 
     Args:
         splits: data sets by name, `eval` first.
-        keys: as for [`DecoderFigures`].
 
     Returns:
         the figures, and the example F1 of `eval` at each threshold of `DEFAULT_GRID`, (G,).
@@ -178,7 +175,7 @@ def evaluate_by_batch(
     decisions = fit_threshold(trainer, splits["eval"], getattr(trainer.args, "decoder", None))
     store(trainer, decisions)
     metrics: dict[str, float] = {}
-    scorers = {split: DecoderFigures(decisions, keys) for split in splits}
+    scorers = {split: DecoderFigures(decisions) for split in splits}
     for split, scorer in scorers.items():
         trainer.give_by_batch(splits[split], scorer)
         metrics |= {f"{split}_{name}": value for name, value in scorer.figures.items()}
@@ -191,15 +188,13 @@ class DecoderFigures:
 
     Args:
         decisions: fitted on validation.
-        keys: decoder -> key of its example F1.
 
     Attributes:
         at_half: the figures at 0.5, and the example F1 at each threshold.
         figures: those of all decoders, after the last batch.
     """
 
-    def __init__(self, decisions: LabelDecisions, keys: dict[str, str]):
-        self.keys = keys
+    def __init__(self, decisions: LabelDecisions):
         self.at_half = MultiLabelByBatch()
         names = [name for name in decisions.names if name.removesuffix(NEVER_EMPTY) in (FIXED, THRESHOLD)]
         self._counts = DecidedCounts(decisions, names)
@@ -222,7 +217,7 @@ class DecoderFigures:
         figures |= counts.hierarchical(FIXED)
         for ending, name in (("tuned", THRESHOLD), ("decided", counts.decisions.decoder)):
             figures |= {f"{key}_{ending}": value for key, value in counts.figures(name).items()}
-        return figures | {self.keys[name]: counts.figures(name)["f1_example"] for name in counts.sets}
+        return figures | {DECODER_FIGURES[name]: counts.figures(name)["f1_example"] for name in counts.sets}
 
 
 # --- the evaluation of a trained net ----------------------------------------------------------------------------------
@@ -267,7 +262,7 @@ def evaluate_multilabel(trainer: Trainer, eval_dataset: Any, test_dataset: Any) 
     splits = _splits(eval_dataset, test_dataset)
     decoder, num_rows = getattr(trainer.args, "decoder", None), max(map(len, splits.values()))
     if isinstance(trainer, StructuredTrainer) and is_fitted_by_batch(trainer, num_rows, decoder):
-        metrics, curve = evaluate_by_batch(trainer, splits, DECODER_FIGURES)
+        metrics, curve = evaluate_by_batch(trainer, splits)
         return Evaluated(metrics, {}, curve)
     predicted = predict_multilabel(trainer, eval_dataset, test_dataset)
     probabilities, labels = predicted["eval"]
