@@ -42,6 +42,7 @@ LABELS = {
     "at 0.5": "test_f1_example",
 }
 TREES = {"bracket F1": "test_f1"}
+ROLES = {"F1": "test_f1"}
 TAGS = {"span F1": "test_f1", "accuracy": "test_accuracy"}
 MASKS = {"IoU tuned": "test_mean_iou_tuned", "IoU at 0.5": "test_mean_iou"}
 CE, RATE, HEAD_RATE = ["--loss", "ce"], "--learning_rate", "--head_learning_rate"
@@ -125,6 +126,7 @@ SETS = {
         "go_emotions": TEXTS,
         "valueeval23": TEXTS,
         "wnut17": DataSet("tagging", TAGS, ("--max_train_rows", "1000"), encoder=True),
+        "srl_ewt": DataSet("srl", ROLES, ("--max_train_rows", "1000"), encoder=True),
         "weizmann": DataSet("segmentation", MASKS),
         "synthetic_200": TEXTS,
     },

@@ -19,6 +19,7 @@ from seal_hf.tasks.labels.compare import METHODS as OFFERED
 STORE = Store()
 AT_HALF, CALIBRATED = "test_f1_example", "test_f1_example_calibrated"
 TUNED = f"test_{METRIC}"
+DECIDED = {"at 0.5": AT_HALF, "calibrated": CALIBRATED}  # as the papers decide, and as we do
 # recorded runs name methods that are no longer offered, too
 METHODS = {**OFFERED, "label_correlation": Method(BASELINE, "cross-entropy and a term on pairs of labels")}
 
@@ -100,6 +101,11 @@ def _compared(store: Store, name: str, decoder: str) -> dict[str, Any]:
 def figure(runs: Runs, key: str) -> str:
     """Mean ± standard deviation over seeds, in percent."""
     return cell(list(runs.values()), key)
+
+
+def decided(runs: Runs) -> list[str]:
+    """The number of seeds, and their figures by each of `DECIDED`."""
+    return [str(len(runs)), *(figure(runs, key).removesuffix(" (1 seed)") for key in DECIDED.values())]
 
 
 def gain(ours: Runs, theirs: Runs, key: str, their_key: str | None = None) -> Gain | None:
