@@ -9,10 +9,8 @@ from .core.task import DECISIONS
 from .tasks.labels.decisions.closed_sets import decode_closed_f1
 from .tasks.labels.decisions.decoders import decode_expected_f1, rescaled
 from .tasks.labels.decisions.fitting import (
-    constant_probabilities,
     platt_scaling,
     thresholds_of_label_f1,
-    tune_thresholds_per_label,
 )
 from .tasks.labels.decisions.label_decisions import (
     CALIBRATED_CLOSED,
@@ -45,13 +43,11 @@ __all__ = [
     "MaskDecisions",
     "TagDecisions",
     "as_threshold",
-    "constant_probabilities",
     "decode_closed_f1",
     "decode_expected_f1",
     "platt_scaling",
     "rescaled",
     "thresholds_of_label_f1",
-    "tune_thresholds_per_label",
 ]
 
 

@@ -25,14 +25,7 @@ from .tasks.labels.metrics import (
     tune_threshold,
 )
 from .tasks.masks.metrics import (
-    MaskCounts,
-    band_width,
-    boundary_counts,
-    class_iou,
     class_mask_metrics,
-    class_masks,
-    class_overlaps,
-    further_components,
     mask_compute_metrics,
     mask_iou,
     mask_metrics,
@@ -40,23 +33,15 @@ from .tasks.masks.metrics import (
     tune_mask_threshold,
 )
 from .tasks.tags.metrics import core_role_violations, span_counts, tag_metrics, tag_report, tagging_compute_metrics
-from .tasks.trees.metrics import bracket_counts, tree_compute_metrics, tree_metrics
+from .tasks.trees.metrics import tree_compute_metrics, tree_metrics
 
 __all__ = [
     "HierarchicalComputeMetrics",
-    "MaskCounts",
     "MultiLabelByBatch",
-    "band_width",
-    "boundary_counts",
-    "bracket_counts",
-    "class_iou",
     "class_mask_metrics",
-    "class_masks",
-    "class_overlaps",
     "core_role_violations",
     "example_f1",
     "first_output",
-    "further_components",
     "hierarchical_metrics",
     "label_report",
     "mask_compute_metrics",

@@ -171,8 +171,7 @@ fcn_image_processor load_energy_network load_masks load_multilabel load_srl load
 pixel_scaling read_rules resize_to reward_rows select_parameters tags_to_tree tokenize tokenize_words
 """.split()
 PUBLIC_METRICS = """
-HierarchicalComputeMetrics MaskCounts MultiLabelByBatch band_width boundary_counts bracket_counts class_iou
-class_mask_metrics class_masks class_overlaps core_role_violations example_f1 first_output further_components
+HierarchicalComputeMetrics MultiLabelByBatch class_mask_metrics core_role_violations example_f1 first_output
 hierarchical_metrics label_report mask_compute_metrics mask_iou mask_metrics mask_probabilities
 multilabel_compute_metrics multilabel_metrics sigmoid span_counts tag_metrics tag_report tagging_compute_metrics
 tree_compute_metrics tree_metrics tune_mask_threshold tune_threshold

@@ -52,11 +52,11 @@ def model(crop_size=None, **options):
     return SealForSegmentation(task_net, loss_net)
 
 
-def saved_segformer(folder):
+def saved_segformer(folder, labels=LABELS):
     """A tiny one with random weights, and its image processor; the folder."""
     torch.manual_seed(0)
     sizes = dict(hidden_sizes=[8, 8, 8, 8], decoder_hidden_size=16, depths=[1] * 4, num_attention_heads=[1] * 4)
-    SegformerForSemanticSegmentation(SegformerConfig(**sizes, **LABELS)).save_pretrained(folder)
+    SegformerForSemanticSegmentation(SegformerConfig(**sizes, **labels)).save_pretrained(folder)
     image_processor_class()(do_resize=False, do_normalize=True, do_reduce_labels=False).save_pretrained(folder)
     return folder
 

@@ -154,7 +154,7 @@ def questions(base: str = "") -> str:
             rises from {before} to {ours} on {len(_data_sets("Texts"))} sets of texts ([defaults]({base}defaults.md)).
             [`seal-hf decide fit`](docs/how-to/decide.md) does this for any other model.""",
         "Why not a linear model?": f"""
-            Most runs show one. Fine-tuning is ahead by {few.gain()} on 300 texts, and by
+            Most runs fit one and print its figures. Fine-tuning is ahead by {few.gain()} on 300 texts, and by
             {more.gain()} on 1,000 ([data sets]({base}defaults.md#beside-a-logistic-regression)).""",
         "When does the energy help?": f"""
             On some label sets of features ({bibtex} on bibtex, {seq_fun} on seq_fun), and where rules know more than a

@@ -126,4 +126,3 @@ def _table(data: str) -> str:
     rows = [[METHODS[method], FIGURES[method][data], *runs.decided(found)] for method, found in _found(data).items()]
     rows.append(["cross-entropy, searched", "-", *runs.decided(runs.of_method(SEARCHED[data], "ce"))])
     return table(["method", "published at 0.5", "seeds", *DECIDED], rows)
-

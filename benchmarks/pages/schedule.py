@@ -12,22 +12,13 @@ from . import runs
 from .markdown import archived, bash, page, prose, section, table
 from .runs import CALIBRATED, DECIDED
 
-SCHEDULES = {  # of NCE: data -> n_E, n_F and the loss-net's rate -> suffix of the runs
-    "cal500": {
-        (1, 1, "7.79e-3"): "_1_1",
-        (9, 1, "7.79e-3"): "_9_1",
-        (1, 10, "7.79e-3"): "_1_10",
-        (9, 10, "7.79e-3"): "",
-    },
-    "bibtex": {
-        (1, 1, "4.51e-5"): "_1_1",
-        (12, 1, "4.51e-5"): "_12_1",
-        (1, 5, "4.51e-5"): "_1_5",
-        (12, 5, "4.51e-5"): "",
-        (1, 1, "5.4e-4"): "_1_1_faster",
-    },
+SCHEDULES = {  # of NCE: data -> suffixes of the runs
+    "cal500": ("_1_1", "_9_1", "_1_10", ""),
+    "bibtex": ("_1_1", "_1_1_faster", "_12_1", "_1_5", ""),
 }
-SEARCHED = {  # data -> its recipe of one update, with the settings that were searched here; n_E of many; suffix of those
+COLUMNS = {"n_E": "--loss_net_steps", "n_F": "--batch_repeats", "loss-net's rate": "--loss_net_learning_rate"}
+# data -> its recipe of one update, with the settings that were searched here; n_E of its runs with more; their suffix
+SEARCHED = {
     "bibtex": ("bibtex_nce", 12, "_steps12"),
     "delicious": ("delicious_nce_light", 6, "_steps6"),
 }
@@ -51,7 +42,7 @@ def schedule() -> str:
             at 0.5 and by the calibrated expected F1."""),
         section(
             "n_E and n_F",
-            table(["data", "n_E", "n_F", "loss-net's rate", "seeds", *DECIDED], _schedules()),
+            table(["data", *COLUMNS, "seeds", *DECIDED], _schedules()),
             table(["data", "n_E", "seeds", *DECIDED, "difference, calibrated", "seeds ahead"], _searched()),
         ),
         section(
@@ -75,12 +66,13 @@ def schedule() -> str:
 
 
 def _schedules() -> list[list[str]]:
-    found = {(data, setting): _of(data, end) for data, of in SCHEDULES.items() for setting, end in of.items()}
-    return [[data, *map(str, setting), *runs.decided(each)] for (data, setting), each in found.items() if each]
-
-
-def _of(data: str, end: str) -> runs.Runs:
-    return runs.of_recipe(f"{data}_paper_nce{end}")
+    rows = []
+    for data, ends in SCHEDULES.items():
+        for found in filter(None, (runs.of_recipe(f"{data}_paper_nce{end}") for end in ends)):
+            given = next(iter(found.values()))["extra"]
+            flags = dict(zip(given[::2], given[1::2], strict=True))
+            rows.append([data, *(flags[flag] for flag in COLUMNS.values()), *runs.decided(found)])
+    return rows
 
 
 def _searched() -> list[list[str]]:

@@ -33,7 +33,7 @@ class Task:
         task_losses: value of `task_loss` -> the class of the task-net's own loss, whose [`Options`] are what a run
             reads.
         choices: argument of a run that its spaces read -> the values that it takes.
-        switches: argument that makes a choice -> each of its values -> the arguments that are read only with it.
+        switches: the same, but each value -> the arguments that are read only with it.
         decisions: saved name of a space -> the [`Decisions`] of its outputs; without them, they are decided by oneself.
         decide: a module with what `seal-hf decide` does, `fit`, `apply` and `report`, and with the formats that the
             last two write, `WRITTEN` and `REPORTED`.
@@ -205,8 +205,8 @@ def task_losses() -> dict[str, list[Any]]:
 
 
 def choices() -> dict[str, Iterable[str]]:
-    """The `choices` of all tasks together."""
-    return {name: values for task in TASKS.values() for name, values in task.choices.items()}
+    """The values of the arguments that spaces read, of all tasks together."""
+    return {name: values for task in TASKS.values() for name, values in {**task.choices, **task.switches}.items()}
 
 
 class _Costs:

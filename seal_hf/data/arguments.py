@@ -53,7 +53,7 @@ class DataArguments:
 
 @dataclass
 class TagDataArguments:
-    """What to tag: the arguments of [`load_tags`] and [`load_srl`], as flags of a program and keys of a recipe."""
+    """What to tag: the arguments of [`load_tags`], as flags of a program and keys of a recipe."""
 
     dataset: str | None = field(
         default=None, metadata={"help": "Name, folder, file or Hub id; default: an embedded synthetic task."}

@@ -14,6 +14,7 @@ from transformers.modeling_outputs import BaseModelOutput, ImageClassifierOutput
 from transformers.utils import is_vision_available
 
 from ..utils.compat import image_processor_class
+from ..utils.options import check_value
 from .heads import label_loss
 
 if TYPE_CHECKING:  # not with the package, which does without pillow
@@ -49,10 +50,8 @@ class CNNConfig(PretrainedConfig):
         **kwargs: Any,
     ):
         for name, size in (("grid", grid), ("hidden_size", hidden_size), ("hidden_sizes", min(hidden_sizes))):
-            if size < 1:
-                raise ValueError(f"`{name}` is {size}; it must be at least 1.")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"`dropout` is {dropout}; it must be at least 0 and below 1.")
+            check_value(name, size, least=1)
+        check_value("dropout", dropout, least=0, below=1)
         self.num_channels = num_channels
         self.hidden_sizes = list(hidden_sizes)
         self.grid = grid

@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 from transformers.utils import ModelOutput
 
+from ..utils.options import check_value
 from .heads import FIRST, MEAN, label_loss
 
 ENCODER_MODES = ("separate", "shared")  # a loss-net may also have an adapter: `adapters.LIBRARIES`
@@ -47,10 +48,8 @@ class MLPConfig(PretrainedConfig):
     ):
         sizes = {"input_size": (input_size, 1), "hidden_size": (hidden_size, 1), "num_layers": (num_layers, 0)}
         for name, (size, least) in sizes.items():
-            if size < least:
-                raise ValueError(f"`{name}` is {size}; it must be at least {least}.")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"`dropout` is {dropout}; it must be at least 0 and below 1.")
+            check_value(name, size, least=least)
+        check_value("dropout", dropout, least=0, below=1)
         self.input_size = input_size
         self.hidden_size = hidden_size if num_layers else input_size
         self.num_layers = num_layers

@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification,
 from transformers.modeling_outputs import BaseModelOutput, TokenClassifierOutput
 
 from ..core.tensors import take
+from ..utils.options import check_value
 
 PADDING = 0  # id in every vocabulary: words, characters, features; 1 is unknown
 
@@ -62,10 +63,8 @@ class BiLSTMConfig(PretrainedConfig):
         **kwargs: Any,
     ):
         for name, size in (("hidden_size", hidden_size), ("num_layers", num_layers), ("word_size", word_size)):
-            if size < 1:
-                raise ValueError(f"`{name}` is {size}; it must be at least 1.")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"`dropout` is {dropout}; it must be at least 0 and below 1.")
+            check_value(name, size, least=1)
+        check_value("dropout", dropout, least=0, below=1)
         if hidden_size % 2:
             raise ValueError(f"`hidden_size` is {hidden_size}; it must be even: each direction has half of it.")
         if char_kernel % 2 == 0:

@@ -155,7 +155,6 @@ class MaskTask(Task):
     spaces = _parts("masks.space", binary_mask="BinaryMaskSpace", masks="MaskSpace")
     energies = _parts("masks.energies", grid="GridEnergy", class_grid="ClassGridEnergy")
     task_losses = _part("masks.task_losses", "MASK_TASK_LOSSES")
-    choices = _parts("masks.space", sample_coherence="COHERENCE")
     switches = _parts("masks.space", sample_coherence="COHERENCE")
     decisions = _parts("masks.decisions", binary_mask="MaskDecisions", masks="ClassMaskDecisions")
     fit_decisions = _part("masks.decisions", "fit_decisions")

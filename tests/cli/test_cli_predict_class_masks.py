@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import tiny_class_masks as tiny
 import torch
-from tiny_class_masks import NAMES, shapes
+from tiny_class_masks import NAMES, class_iou, shapes
 
 from seal_hf import MaskRows, SealForSegmentation, fcn_image_processor, resize_to
 from seal_hf.cli.predict import evaluate
 from seal_hf.cli.predict import main as predict
 from seal_hf.core.masks import palette
 from seal_hf.decisions import ClassMaskDecisions
-from seal_hf.metrics import class_iou, class_mask_metrics
+from seal_hf.metrics import class_mask_metrics
 
 Image = pytest.importorskip("PIL.Image", reason="image files need pillow")
 

@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainingArguments
 
 from seal_hf.cli.train.closing import write_results
-from seal_hf.decisions import LabelDecisions, decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
+from seal_hf.decisions import LabelDecisions, decode_expected_f1, platt_scaling, rescaled
 from seal_hf.lab.demo import markup
 from seal_hf.metrics import multilabel_metrics
 from seal_hf.reports.common import results_table
@@ -102,7 +102,7 @@ def test_the_figures_and_the_threshold(trainer, tmp_path):
     assert metrics["test_f1_example"] == pytest.approx(example_f1(test, 0.5), abs=1e-9)
     assert metrics["test_f1_example_tuned"] == pytest.approx(example_f1(test, metrics["threshold"]), abs=1e-9)
     p = [dataset.tensors[0].double().sigmoid().numpy() for dataset in (validation, test)]
-    per_label, _ = tune_thresholds_per_label(p[0], validation.tensors[1].numpy(), metrics["threshold"])
+    per_label = np.array(LabelDecisions.fit(p[0], validation.tensors[1].numpy(), decoder="thresholds").thresholds)
     assert not validation.tensors[1].any(1).all()  # some have no label
     calibrated = rescaled(p[1], *platt_scaling(p[0], validation.tensors[1].numpy()))
     decoded = {"expected": decode_expected_f1(p[1]), "calibrated": decode_expected_f1(calibrated)}

@@ -417,10 +417,10 @@ def test_a_metric_that_is_not_computed_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        (dict(num_layers=-1), "`num_layers` is -1; it must be at least 0"),
+        (dict(num_layers=-1), "`num_layers` is -1; it must be a finite number, at least 0"),
         (dict(hidden_size=-5), "`hidden_size` is -5"),
         (dict(global_size=-1), "`global_size` is -1; it must be a width, or 0"),
-        (dict(dropout=1.0), "`dropout` is 1.0; it must be at least 0 and below 1"),
+        (dict(dropout=1.0), "`dropout` is 1.0; it must be a finite number, at least 0 and below 1"),
     ],
 )
 def test_sizes_that_no_net_has_are_refused(sizes, message):

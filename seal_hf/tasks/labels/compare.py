@@ -39,7 +39,6 @@ from ...lab.compare.statistics import Rows
 from ...trainer import SealTrainer
 from ...training.base import StructuredTrainer
 from . import program as mlc
-from .decisions.fitting import constant_probabilities
 from .decisions.of_trainer import seen_sets
 from .evaluation import predict_multilabel, score_decoders
 from .linear import fit_baseline
@@ -271,7 +270,7 @@ class LabelSetKind(Kind):
     def constant(self, data: MultiLabelData) -> Scored:
         assert data.test is not None, "as `is_labelled` says"
         splits = {"eval": data.validation, "test": data.test}
-        rates = {split: constant_probabilities(data.label_rates, len(rows)) for split, rows in splits.items()}
+        rates = {split: np.tile(data.label_rates, (len(rows), 1)) for split, rows in splits.items()}
         return self.scored(data, rates)
 
     def linear(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: MultiLabelData) -> Scored:

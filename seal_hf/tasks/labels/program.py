@@ -37,6 +37,7 @@ from ...training.arguments import SealTrainingArguments
 from ...training.checkpoints import OF_THE_TRAINER, own_defaults
 from ...training.checks import check_was_trained
 from ...training.energy_trainer import EnergyTrainer, EnergyTrainingArguments
+from ...training.epochs import order_seed
 from ...training.two_nets import FEATURE_FOLDER
 from ...utils.messages import check_owner
 from ...utils.options import check_value
@@ -357,8 +358,7 @@ def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = lab
     elif data.kind == "images":
         origin = arguments.origin(nets.model_name_or_path)
         processor = processor_of(data, nets.model_name_or_path, nets.image_size, **origin)
-        seed = arguments.training.data_seed
-        seed = arguments.training.seed if seed is None else seed
+        seed = order_seed(arguments.training)
         prepare_train, prepare = image_rows_of(processor, nets.augmentation or "flip_crop", seed)
     train_rows, options = train_on(data, arguments, model, prepare_train or prepare)
     splits = {"eval": data.validation, "test": data.test}

@@ -103,13 +103,18 @@ class LabelwiseLoss(TaskLoss):
         self.pos_weight, self.label_weight = weights.get("pos_weight"), weights.get("label_weight")
 
 
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Binary cross-entropy of each label, (B, L)."""
+    return F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+
+
 class CrossEntropy(LabelwiseLoss):
     """Binary cross-entropy, -Σ_j [ y_j log p_j + (1 - y_j) log(1 - p_j) ]. y_j may be a probability."""
 
     reads_probabilities = True
 
     def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+        return cross_entropy(logits, labels)
 
 
 @dataclass
@@ -169,7 +174,7 @@ class ZLPR(TaskLoss):
 
 
 @dataclass
-class SoftF1(CrossEntropy):
+class SoftF1(TaskLoss):
     """Cross-entropy and one minus the soft F1 of the row, which counts probabilities in place of decisions:
 
         -Σ_j [ y_j log p_j + (1 - y_j) log(1 - p_j) ]  +  w (1 - 2 Σ_j p_j y_j / Σ_j (p_j + y_j))
@@ -179,20 +184,14 @@ class SoftF1(CrossEntropy):
 
     soft_f1_weight: float = option(3.0, least=0)  # w
 
-    reads_probabilities = False
-    also_reads = ()
-
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         p = torch.sigmoid(logits)
         soft_f1 = 2 * (p * labels).sum(-1) / (p + labels).sum(-1).clamp_min(torch.finfo(p.dtype).tiny)
-        return super().per_example(logits, labels) + self.soft_f1_weight * (1 - soft_f1)
-
-    def weigh(self, weights: dict[str, Tensor]) -> None:
-        refuse(weights, type(self).__name__)
+        return cross_entropy(logits, labels).sum(-1) + self.soft_f1_weight * (1 - soft_f1)
 
 
 @dataclass
-class Ranking(CrossEntropy):
+class Ranking(TaskLoss):
     """The NCE ranking loss directly on the task-net, without a loss-net (SEAL §5, the ablation).
 
         -log [ exp s(y*) / Σ_{k=0..K} exp s(y_k) ],   s(y) = Σ_j log P(y_j | x),   y_0 = y*,  y_1 .. y_K ~ P(· | x)
@@ -205,8 +204,9 @@ class Ranking(CrossEntropy):
     num_samples: int = option(20, least=1)  # K, the label sets per input
 
     draws = True
-    reads_probabilities = False
-    also_reads = ()
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return cross_entropy(logits, labels).sum(-1)
 
     def __call__(
         self,
@@ -220,9 +220,6 @@ class Ranking(CrossEntropy):
         logits, gold = logits.float(), labels.float().unsqueeze(1)
         s = torch.cat([dot(gold, logits), dot(samples, logits)], dim=1)  # less Σ_j log(1 - p_j), common to all
         return mean(-F.log_softmax(s, dim=1)[:, 0], weight)
-
-    def weigh(self, weights: dict[str, Tensor]) -> None:
-        refuse(weights, type(self).__name__)
 
 
 TASK_LOSSES: dict[str, type[TaskLoss]] = {

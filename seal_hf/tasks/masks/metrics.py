@@ -1,4 +1,4 @@
-"""Metrics of binary masks on numpy arrays: mean IoU per image and pixel accuracy; and the metrics of masks for a
+"""Metrics of masks on numpy arrays: of several classes, of outlines and pieces, of two classes; and those for a
 Trainer."""
 
 from __future__ import annotations
@@ -82,13 +82,12 @@ def class_mask_metrics(decided: np.ndarray, labels: np.ndarray, num_classes: int
     Raises:
         ValueError: the arrays are empty, differ in shape, or hold other values.
     """
-    return _counted(decided, labels, num_classes).figures()
-
-
-def class_iou(decided: np.ndarray, labels: np.ndarray, num_classes: int | None = None) -> np.ndarray:
-    """IoU of each class, (C,); NaN for a class that is neither gold nor decided. Arguments and errors are those of
-    [`class_mask_metrics`]."""
-    return _counted(decided, labels, num_classes).iou()
+    if num_classes is None:
+        labels = np.asarray(labels)
+        num_classes = 1 + int(max(np.max(decided, initial=0), np.max(labels, initial=0, where=labels != IGNORE)))
+    counts = MaskCounts(num_classes)
+    counts.add(decided, labels)
+    return counts.figures()
 
 
 def class_overlaps(decided: np.ndarray, labels: np.ndarray, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -113,15 +112,6 @@ def class_masks(predictions: np.ndarray, size: tuple[int, int] | None = None) ->
     parts = torch.as_tensor(predictions).split(AT_ONCE)
     size = predictions.shape[-2:] if size is None else size
     return torch.cat([resized_logits(part, size).argmax(1) for part in parts]).numpy()
-
-
-def _counted(decided: np.ndarray, labels: np.ndarray, num_classes: int | None) -> MaskCounts:
-    if num_classes is None:
-        labels = np.asarray(labels)
-        num_classes = 1 + int(max(np.max(decided, initial=0), np.max(labels, initial=0, where=labels != IGNORE)))
-    counts = MaskCounts(num_classes)
-    counts.add(decided, labels)
-    return counts
 
 
 # Shapes of masks beside their overlap: IoU of boundaries, and the number of connected components.

@@ -30,6 +30,7 @@ from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
 from ...training.energy_trainer import EnergyTrainingArguments, MaskEnergyTrainer
+from ...training.epochs import order_seed
 from ...utils.gate import load_net
 from .fcn import fcn_image_processor, set_test_crops
 from .metrics import mask_compute_metrics
@@ -100,7 +101,7 @@ def make_trainer(data: SegmentationData, arguments: Arguments, train_on: Any = l
     model, processor = build(data, arguments)
     nets, training, scaling = arguments.nets, arguments.training, pixel_scaling(processor)
     given, own = nets.crop_size, getattr(model.config, "crop_size", None)
-    seed = training.seed if training.data_seed is None else training.data_seed
+    seed = order_seed(training)
     crop = own if given is None else given or None
     rows, options = train_on(data, arguments, model, lambda split: MaskRows(split, crop, seed, **scaling))
     set_test_crops(model.config, data.image_size, given, nets.test_crop_size, nets.crop_offsets)
@@ -178,7 +179,7 @@ def make_energy_trainer(data: SegmentationData, arguments: Arguments) -> Prepare
     path, origin = nets.task_net_path, arguments.origin(nets.task_net_path)
     processor = load_image_processor(path, **origin) if path else fcn_image_processor()
     scaling = pixel_scaling(processor)
-    seed = training.seed if training.data_seed is None else training.data_seed
+    seed = order_seed(training)
     rows = MaskRows(data.train, crop, seed, **scaling)
     splits = {"eval": MaskRows(data.validation, **scaling)}
     if data.test is not None:

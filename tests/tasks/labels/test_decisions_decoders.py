@@ -7,15 +7,11 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from seal_hf.decisions import (
-    constant_probabilities,
-    decode_expected_f1,
-    platt_scaling,
-    rescaled,
-    tune_thresholds_per_label,
-)
+from seal_hf.decisions import decode_expected_f1, platt_scaling, rescaled
 from seal_hf.metrics import example_f1, multilabel_metrics, tune_threshold
 from seal_hf.tasks.labels.decisions import decoders as decoding
+from seal_hf.tasks.labels.decisions.fitting import coordinate_ascent, label_columns
+from seal_hf.tasks.labels.metrics import DEFAULT_GRID, f1_of_counts
 
 
 def random_rows(num_rows, num_labels, seed):
@@ -147,6 +143,14 @@ def test_blocks_do_not_change_the_decisions(monkeypatch):
     assert (decode_expected_f1(p) == whole).all()
 
 
+def ascended(p, labels, start, grid=DEFAULT_GRID, empty_score=1.0):
+    """The thresholds of labels that coordinate ascent finds, and their example F1."""
+    grid, gold = np.union1d(grid, start), labels.sum(1)
+    columns = label_columns(p, labels, grid)
+    thresholds, hits, decided = coordinate_ascent(columns, gold, start, grid, empty_score)
+    return thresholds, f1_of_counts(hits, decided, gold, empty_score).mean()
+
+
 def brute_force(p, labels, grid, empty_score=1.0):
     return max(
         example_f1(p >= np.array(thresholds), labels, empty_score).mean()
@@ -161,14 +165,14 @@ def test_thresholds_per_label_never_lose_and_no_single_one_can_still_gain(seed, 
     labels = rng.uniform(size=(60, 7)) < rng.uniform(0.05, 0.6, size=7)
     p = np.clip(labels * 0.3 + rng.uniform(size=labels.shape) * rng.uniform(0.3, 0.7, size=7), 0, 1)
     start, before = tune_threshold(p, labels, empty_score=empty_score)
-    thresholds, f1 = tune_thresholds_per_label(p, labels, start, empty_score=empty_score)
+    thresholds, f1 = ascended(p, labels, start, empty_score=empty_score)
     assert f1 == pytest.approx(example_f1(p >= thresholds, labels, empty_score).mean(), abs=1e-12)
     assert f1 >= before
     for label in range(7):
         for candidate in np.arange(1, 100) / 100:
             other = np.where(np.arange(7) == label, candidate, thresholds)
             assert example_f1(p >= other, labels, empty_score).mean() <= f1 + 1e-9
-    again = tune_thresholds_per_label(p, labels, start, empty_score=empty_score)
+    again = ascended(p, labels, start, empty_score=empty_score)
     assert (again[0] == thresholds).all()
 
 
@@ -176,7 +180,7 @@ def test_thresholds_per_label_never_lose_and_no_single_one_can_still_gain(seed, 
 def test_rows_below_the_grid_are_decided_from_the_start_alone(start):
     rng = np.random.default_rng(1)
     p, labels = rng.uniform(size=(50, 6)) ** 8, rng.uniform(size=(50, 6)) < 0.3
-    thresholds, f1 = tune_thresholds_per_label(p, labels, start)
+    thresholds, f1 = ascended(p, labels, start)
     assert f1 == example_f1(p >= thresholds, labels).mean() >= example_f1(p >= start, labels).mean()
     assert set(thresholds) <= {start, *(np.arange(1, 100) / 100)}
 
@@ -187,7 +191,7 @@ def test_two_labels_reach_the_best_pair():
     p = np.clip(labels * [0.15, 0.4] + rng.uniform(size=labels.shape) * [0.25, 0.6], 0, 1)
     grid = np.array([0.1, 0.2, 0.3, 0.5, 0.7])
     start, before = tune_threshold(p, labels, grid=grid)
-    thresholds, f1 = tune_thresholds_per_label(p, labels, start, grid=grid)
+    thresholds, f1 = ascended(p, labels, start, grid=grid)
     assert f1 == pytest.approx(brute_force(p, labels, grid), abs=1e-12) and f1 > before + 0.01
     assert set(thresholds) <= set(grid)
 
@@ -195,20 +199,11 @@ def test_two_labels_reach_the_best_pair():
 def test_a_threshold_that_gains_nothing_stays_and_one_that_moves_goes_no_further_than_it_must():
     p = np.array([[0.9, 0.30], [0.9, 0.10], [0.2, 0.35]])
     labels = np.array([[1, 1], [1, 0], [0, 1]])
-    thresholds, f1 = tune_thresholds_per_label(p, labels, 0.5)  # label 0 is right anywhere in (0.2, 0.9]
+    thresholds, f1 = ascended(p, labels, 0.5)  # label 0 is right anywhere in (0.2, 0.9]
     assert f1 == 1.0
     np.testing.assert_allclose(thresholds, [0.5, 0.3])
-    thresholds, _ = tune_thresholds_per_label(p, labels, 0.456)  # not on the grid
+    thresholds, _ = ascended(p, labels, 0.456)  # not on the grid
     np.testing.assert_allclose(thresholds, [0.456, 0.3])
-
-
-def test_the_constant_predictor():
-    p = constant_probabilities(np.array([0.7, 0.1, 0.4]), 4)
-    assert p.shape == (4, 3) and (p == [0.7, 0.1, 0.4]).all()
-    labels = np.array([[1, 0, 0], [1, 0, 1], [1, 0, 1], [0, 1, 0]])
-    threshold, f1 = tune_threshold(p, labels)
-    expected = max(example_f1(p >= t, labels).mean() for t in (0.05, 0.3, 0.5, 0.9))
-    assert f1 == pytest.approx(expected)
 
 
 def test_example_f1_is_what_the_metrics_average():
@@ -223,4 +218,4 @@ def test_bad_arrays_are_named():
     with pytest.raises(ValueError, match=r"probabilities\[0, 1\] is 3.0, expected 0 to 1: logits need a sigmoid"):
         decode_expected_f1(np.array([[0.1, 3.0]]))
     with pytest.raises(ValueError, match=r"labels\[0, 0\] is 2"):
-        tune_thresholds_per_label(np.array([[0.1, 0.3]]), np.array([[2, 0]]), 0.5)
+        platt_scaling(np.array([[0.1, 0.3]]), np.array([[2, 0]]))

@@ -140,7 +140,7 @@ def test_both_nets_are_saved_loaded_and_predict(tmp_path):
 
 def test_the_saved_root_is_a_plain_model_for_pipelines_without_seal_hf(tmp_path):
     Image = pytest.importorskip("PIL.Image", reason="pipelines of images need pillow")
-    segformer = tiny.saved_segformer(tmp_path / "segformer")
+    segformer = tiny_masks.saved_segformer(tmp_path / "segformer", tiny.LABELS)
     nets, rows = SealForSegmentation.from_pretrained(segformer), MaskRows(shapes(8, 32))
     before = pixel_loss(nets, rows)
     trainer, _ = make(tmp_path / "run", nets, rows, loss="regression", num_train_epochs=2)

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import accuracy_score, jaccard_score
+from tiny_class_masks import class_iou
 
 from seal_hf.core.masks import palette
-from seal_hf.metrics import MaskCounts, class_iou, class_mask_metrics, class_masks, mask_compute_metrics
+from seal_hf.metrics import class_mask_metrics, mask_compute_metrics
+from seal_hf.tasks.masks.metrics import MaskCounts, class_masks
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seal_hf.metrics import band_width, boundary_counts, further_components
+from seal_hf.tasks.masks.metrics import band_width, boundary_counts, further_components
 
 C = 3
 

@@ -8,11 +8,11 @@ import pytest
 from page_reader import LIMIT
 from test_report_page_masks import decoded
 from test_run_segmentation import QUIET
+from tiny_class_masks import class_iou
 
 from seal_hf.core.masks import palette
 from seal_hf.data import embedded
 from seal_hf.data.masks import SegmentationSplit
-from seal_hf.metrics import class_iou
 from seal_hf.reports.page import Page, render
 from seal_hf.tasks.masks import program as segmentation
 from seal_hf.tasks.masks.page import RIGHT, class_mask_facts, class_mask_sections, class_pictures

@@ -7,13 +7,14 @@ import re
 import numpy as np
 import pytest
 import tiny_class_masks as tiny
+import tiny_masks
 from huggingface_hub import ModelCard
-from tiny_class_masks import NAMES, shapes
+from tiny_class_masks import NAMES, class_iou, shapes
 from transformers import AutoImageProcessor, pipeline
 
 from seal_hf import SealForSegmentation, load_masks
 from seal_hf.core.masks import palette
-from seal_hf.metrics import class_iou, class_mask_metrics
+from seal_hf.metrics import class_mask_metrics
 from seal_hf.tasks.masks import program as segmentation
 from seal_hf.tasks.masks.program import ENERGY_PROGRAM as mask_energy
 
@@ -78,7 +79,7 @@ def test_a_folder_is_trained_reported_and_predicted(tmp_path, data, capsys):
 
 def test_a_hugging_face_model_keeps_its_reading_of_labels(tmp_path, data):
     """`reduce_labels`: the masks' 0 does not count."""
-    segformer = tiny.saved_segformer(tmp_path / "segformer")
+    segformer = tiny_masks.saved_segformer(tmp_path / "segformer", tiny.LABELS)
     flags = ["--image_size", "32", "--model_name_or_path", str(segformer), "--reduce_labels", "true"]
     with pytest.raises(ValueError, match="classifier|labels|classes"):  # it has three classes, and names for two
         segmentation.main([*QUIET, str(tmp_path / "out"), *data, *flags, "--class_names", "square"])

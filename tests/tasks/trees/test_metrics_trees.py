@@ -11,8 +11,8 @@ from test_structures_trees import random_tree
 from seal_hf.core.trees import tree_tags
 from seal_hf.data.brackets import read_brackets
 from seal_hf.decisions import TagDecisions
-from seal_hf.metrics import bracket_counts, tree_compute_metrics, tree_metrics
-from seal_hf.tasks.trees.metrics import label_report
+from seal_hf.metrics import tree_compute_metrics, tree_metrics
+from seal_hf.tasks.trees.metrics import bracket_counts, label_report
 
 GOLD = "(S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (PRP it))) (. .))"
 

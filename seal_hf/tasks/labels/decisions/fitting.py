@@ -183,46 +183,6 @@ def _checked_costs(target: str, costs: ArrayLike | None, shape: tuple[int, ...])
     return found
 
 
-def tune_thresholds_per_label(
-    probabilities: np.ndarray,
-    labels: np.ndarray,
-    start: float,
-    *,
-    grid: np.ndarray = DEFAULT_GRID,
-    empty_score: float = 1.0,
-) -> tuple[np.ndarray, float]:
-    """A threshold for each label that maximises example F1, by coordinate ascent from one global threshold.
-
-    Each label's threshold in turn moves to the candidate with the best example F1, given all other thresholds, but only
-    if F1 improves; among ties, to the one nearest `start`. Passes over all labels repeat until none improves. On these
-    rows the result is never worse than `start`; it is the optimum of each threshold, not of all jointly.
-
-    These are L numbers fitted to the validation rows, where many labels have few gold rows: on small validation sets
-    they overfit, and on test they often lose to the global threshold. They are reported nevertheless: their gain, which
-    needs no loss-net, is calibration of single labels, which a loss-net may also learn. It has nothing to do with
-    dependencies between labels.
-
-    Args:
-        probabilities: (N, L) in [0, 1], of the validation rows.
-        labels: (N, L), 0 or 1, or -1 or NaN for unknown.
-        start: the global threshold, from `tune_threshold`.
-        grid: (G,) candidates for every label, ascending.
-        empty_score: as in `multilabel_metrics`.
-
-    Returns:
-        (thresholds, f1): (L,) thresholds for `probabilities >= thresholds`, and their example F1 on these rows.
-
-    Raises:
-        ValueError: as `multilabel_metrics`.
-    """
-    probabilities, labels = with_known_labels(probabilities, labels)
-    if start not in grid:
-        grid = np.union1d(grid, start)
-    columns, gold = label_columns(probabilities, labels, grid), (labels > 0).sum(1)
-    thresholds, hits, decided = coordinate_ascent(columns, gold, start, grid, empty_score)
-    return thresholds, float(f1_of_counts(hits, decided, gold, empty_score).mean())
-
-
 class LabelColumn(NamedTuple):
     """A label in the rows in which a candidate of the grid can decide it, (n,) each.
 
@@ -260,11 +220,20 @@ def coordinate_ascent(
     empty: float,
     counted: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The thresholds of [`tune_thresholds_per_label`].
+    """A threshold for each label that maximises example F1, by coordinate ascent from one global threshold.
+
+    Each label's threshold in turn moves to the candidate with the best example F1, given all other thresholds, but only
+    if F1 improves; among ties, to the one nearest `start`. Passes over all labels repeat until none improves. On these
+    rows the result is never worse than `start`; it is the optimum of each threshold, not of all jointly.
+
+    These are L numbers fitted to the validation rows, where many labels have few gold rows: on small validation sets
+    they overfit, and on test they often lose to the global threshold.
 
     Args:
+        columns: from [`label_columns`], of all L labels.
         gold: (N,) the number of gold labels of each row.
-        start: a candidate of the grid.
+        start: the global threshold, a candidate of the grid.
+        grid: (G,) candidates for every label, ascending.
         empty: the F1 of an empty set if no label is gold.
         counted: (N,) bool, the rows that count; default: all.
 
@@ -414,18 +383,3 @@ def calibrated(counts: np.ndarray) -> tuple[float, float]:
         if np.abs(gradient).max() <= 1e-10:
             break
     return float(at[0]), float(at[1])
-
-
-def constant_probabilities(label_rates: np.ndarray, num_rows: int) -> np.ndarray:
-    """The predictor that reads no input: every row gets the labels' rates on the training rows.
-
-    A method must beat it under the same decoder; on data with frequent labels it scores high with a tuned threshold.
-
-    Args:
-        label_rates: (L,) in [0, 1], as `MultiLabelData.label_rates`, (count + 1/2) / (rows + 1).
-        num_rows: N.
-
-    Returns:
-        (N, L) float64.
-    """
-    return np.tile(np.asarray(label_rates, dtype=np.float64), (num_rows, 1))
