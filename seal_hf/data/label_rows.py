@@ -33,7 +33,7 @@ from .feature_tables import feature_lists, number_columns
 from .image_files import IMAGE_SUFFIXES
 from .image_tables import image_column, image_paths, is_image, names_images
 from .label_cells import column_labels, label_cell, marks_around, without_marks
-from .line_files import is_sparse
+from .line_files import Indices, indices_of, is_sparse
 from .row_tables import Chunk, DataTable, LineTable, Row, Table, parts
 from .table_sources import is_stored, table_files
 
@@ -164,7 +164,7 @@ def text_column_of(
 
 class FeatureTable(TextReader):
     """Features of a table: the column `features` with lists of `input_size` numbers, in a csv as JSON, or `columns` of
-    numbers, as in training."""
+    numbers, as in training. `first_index` is the index of the first feature in LIBSVM files of training."""
 
     def __init__(
         self,
@@ -174,6 +174,7 @@ class FeatureTable(TextReader):
         labels: Sequence[str] = (),
         separator: str | None = None,
         columns: Sequence[str] | None = None,
+        first_index: int | None = None,
     ):
         missing = [name for name in columns or (FEATURES,) if name not in table.columns]
         if missing and columns:
@@ -186,6 +187,9 @@ class FeatureTable(TextReader):
                 f"{table.source} has no column {FEATURES!r}, where this model reads {input_size} numbers; its "
                 f"columns are {', '.join(table.columns)}. Give such a column, or an ARFF file."
             )
+        if isinstance(table, LineTable) and is_sparse(table.path):
+            first = indices_of([table.path]).first if first_index is None else first_index
+            table.indices = Indices(first, input_size)
         super().__init__(table, FEATURES, label_column, labels, separator)
         self.input_size, self.feature_columns = input_size, columns
 
@@ -195,12 +199,7 @@ class FeatureTable(TextReader):
 
         if self.feature_columns:
             return number_columns({name: [row[name] for _, row in part] for name in self.feature_columns}, place)
-        lists = [row[FEATURES] for _, row in part]
-        if isinstance(self.table, LineTable) and is_sparse(
-            self.table.path
-        ):  # without the last features, which are 0 in all rows
-            lists = [[*values, *[0.0] * (self.input_size - len(values))] for values in lists]
-        return feature_lists(lists, self.input_size, place)
+        return feature_lists([row[FEATURES] for _, row in part], self.input_size, place)
 
 
 # --- images -----------------------------------------------------------------------------------------------------------

@@ -400,6 +400,9 @@ def load_read(
             found.name, source, of_splits, targets, origins, names, notes, max_train_rows, weights, of_train
         )
     data.columns = _columns_read(inputs, chosen, columns)
+    table = next(iter(found.tables.values()))
+    if isinstance(table, LineTable) and table.indices is not None:
+        data.columns["first_index"] = table.indices.first
     return data
 
 

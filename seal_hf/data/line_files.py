@@ -12,7 +12,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from io import StringIO
 from itertools import chain, islice
 from pathlib import Path
@@ -31,6 +31,7 @@ PAIR = re.compile(r"([0-9]+):([-+0-9.eE]+)")
 HEADER = re.compile(r"([0-9]+) +([0-9]+) +([0-9]+)")  # of the extreme classification repository
 JSON = (".jsonl", ".json")
 WHITE = re.compile(r"[\s,]*")
+BETWEEN = re.compile(r"[ \t\v\f\r]+")  # between the words of fastText
 OF_ROWS = {"text": str, "words": list, "tokens": list, "content": str, "data": dict}  # fields of rows, which hold these
 BLOCK = 1 << 20  # characters of a JSON array that are decoded at once
 Row = tuple[int, list[Any]]  # its first line, counted from 1, and its values
@@ -50,13 +51,26 @@ class Lines(NamedTuple):
     left_out: Counter[str]
 
 
-def read_lines(path: Path, without_header: Sequence[str] = ()) -> Lines:
+class Indices(NamedTuple):
+    """How LIBSVM's features are numbered.
+
+    Attributes:
+        first: the index of the first feature, 0 or 1.
+        size: the number of features.
+    """
+
+    first: int
+    size: int
+
+
+def read_lines(path: Path, without_header: Sequence[str] = (), indices: Indices | None = None) -> Lines:
     """A file and its rows.
 
     Args:
         path: csv and tsv name the columns in their first row; in JSON they are the fields of the first object. A
             `.json` is an array of objects, or has one in each line. Of exports of annotation tools, see [`plain_rows`].
         without_header: column names for a tsv without a header, known by ids in the second cell.
+        indices: of LIBSVM's features; default: those of this file alone, see [`indices_of`].
 
     Raises:
         DataError: names the file and the line, when that is reached.
@@ -67,7 +81,7 @@ def read_lines(path: Path, without_header: Sequence[str] = ()) -> Lines:
     elif suffix == LINES and _first_line(path).startswith(FASTTEXT):
         rows = _fasttext(path)
     else:
-        rows = _sparse(path) if is_sparse(path) else _table(path, without_header)
+        rows = _sparse(path, indices) if is_sparse(path) else _table(path, without_header)
     rows = _checked(path, rows)
     return Lines(next(rows)[1], rows, left_out)
 
@@ -198,11 +212,20 @@ def _objects(path: Path, left_out: Counter[str]) -> Iterator[Row]:
         raise DataError(f"{path} is empty." if not left_out else f"{path}: no row has an annotation.")
 
 
-def _sparse(path: Path) -> Iterator[Row]:
+def indices_of(paths: Iterable[Path]) -> Indices:
+    """The features in the LIBSVM files of one data set. They are counted from 1, unless a 0 occurs in one of the files,
+    or one has the header of the extreme classification repository."""
+    found = [_scanned(path) for path in paths]
+    first = 0 if any(each.declared for each in found) else min(1, *(each.lowest for each in found))
+    return Indices(first, max(max(each.highest + 1, each.declared) for each in found) - first)
+
+
+def _sparse(path: Path, indices: Indices | None) -> Iterator[Row]:
     """LIBSVM's lines, `labels index:value ...` with ids of labels separated by commas, as lists of features and of
     labels. The first line of the extreme classification repository has the numbers of rows, features and labels."""
     yield 1, ["features", "labels"]
-    size, header, count, lowest = _size_of_sparse(path)
+    count, declared, *_ = _scanned(path)
+    first, size = indices or indices_of([path])
     if not count:
         raise DataError(f"{path} is empty.")
     if count * size > MOST_VALUES:
@@ -214,15 +237,24 @@ def _sparse(path: Path) -> Iterator[Row]:
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
             text = line.partition("#")[0].strip()
-            if not text or (header and number == 1):
+            if not text or (declared and number == 1):
                 continue
-            labels, _, rest = ("", "", text) if ":" in text.split()[0] or line[0].isspace() else text.partition(" ")
-            features = [0.0] * size
-            for pair in rest.split():
+            labels, *pairs = ["", *text.split()] if ":" in text.split()[0] or line[0].isspace() else text.split()
+            features, seen = [0.0] * size, set()
+            for pair in pairs:
                 found = PAIR.fullmatch(pair)
                 if found is None:
                     raise DataError(f"{path}, line {number}: {pair[:40]!r} is no feature; expected index:value.")
-                features[int(found[1]) - lowest] = float(found[2])
+                place = int(found[1]) - first
+                if not 0 <= place < size:
+                    raise DataError(
+                        f"{path}, line {number}: the feature {pair[:40]!r} is not among the {size} that are read, "
+                        f"counted from {first}. Number the features as in training."
+                    )
+                if place in seen:
+                    raise DataError(f"{path}, line {number}: the feature {found[1]} occurs twice. Keep one value.")
+                seen.add(place)
+                features[place] = float(found[2])
             ids = [label for label in labels.split(",") if label]
             if not all(re.fullmatch(r"[0-9]+(\.0+)?", label) for label in ids):
                 raise DataError(f"{path}, line {number}: the labels are {labels[:40]!r}; expected ids with commas.")
@@ -235,24 +267,33 @@ def _fasttext(path: Path) -> Iterator[Row]:
     with open(path, encoding="utf-8-sig", newline="\n") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
-                words = line.strip().split(" ")
+                words = BETWEEN.split(line.strip())
                 labels = [word.removeprefix(FASTTEXT).rstrip(",") for word in words if word.startswith(FASTTEXT)]
-                yield number, [" ".join(word for word in words if not word.startswith(FASTTEXT)), labels]
+                text = " ".join(word for word in words if not word.startswith(FASTTEXT))
+                yield number, [text.removeprefix(", "), labels]  # `__label__a , text`
 
 
-def _size_of_sparse(path: Path) -> tuple[int, bool, int, int]:
-    """The number of features, whether the first line is a header, the number of rows, and the lowest index."""
-    largest, smallest, count, header = -1, 1, 0, None
+class _Scanned(NamedTuple):
+    """What a LIBSVM file has: the number of its `rows`, the number of features that its header declares, or 0, and the
+    lowest and the highest index, 1 and 0 if none occurs."""
+
+    rows: int
+    declared: int
+    lowest: int
+    highest: int
+
+
+def _scanned(path: Path) -> _Scanned:
+    rows, declared, lowest, highest = 0, 0, 1, 0
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
             if number == 1 and (numbers := HEADER.fullmatch(line.strip())):
-                header = int(numbers[2])
+                declared = int(numbers[2])
                 continue
-            indices = [int(index) for index, _ in PAIR.findall(line.partition("#")[0])]
-            count += bool(line.partition("#")[0].strip())
-            largest, smallest = max([largest, *indices]), min([smallest, *indices])
-    lowest = 0 if header is not None else smallest  # LIBSVM counts from 1, unless a 0 occurs
-    return (max(largest + 1, header or 0) - lowest, header is not None, count, lowest)
+            found = [int(index) for index, _ in PAIR.findall(line.partition("#")[0])]
+            rows += bool(line.partition("#")[0].strip())
+            lowest, highest = min([lowest, *found]), max([highest, *found])
+    return _Scanned(rows, declared, lowest, highest)
 
 
 def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -18,7 +18,7 @@ import numpy as np
 from .common import DataError, Origins, id_column
 from .image_tables import is_image
 from .late import datasets, pa, parquet
-from .line_files import Lines, read_lines
+from .line_files import Indices, Lines, read_lines
 from .name_files import LABEL_LIST, names_beside, names_of_file
 
 if TYPE_CHECKING:
@@ -151,7 +151,13 @@ class Table(ABC):
 
 
 class LineTable(Table):
-    """A csv, tsv, jsonl or json file; a `labels.txt` may be beside it, see [`load_multilabel`]."""
+    """A csv, tsv, jsonl or json file; a `labels.txt` may be beside it, see [`load_multilabel`].
+
+    Attributes:
+        indices: how the features of a LIBSVM file are numbered; None: as this file alone says.
+    """
+
+    indices: Indices | None = None
 
     def __init__(self, path: Path, label_column: str = "labels"):
         self.path, self.source, self._labels = path, str(path), path.with_name(LABEL_LIST)
@@ -160,7 +166,7 @@ class LineTable(Table):
         self.columns = self._lines().columns
 
     def _lines(self) -> Lines:
-        return read_lines(self.path, self._without_header)
+        return read_lines(self.path, self._without_header, self.indices)
 
     def __iter__(self) -> Iterator[Row]:
         columns, rows, left_out = self._lines()

@@ -15,7 +15,7 @@ from ..utils.messages import few
 from .common import DataError
 from .image_tables import image_column
 from .late import datasets, pa
-from .line_files import LINES, SUFFIXES
+from .line_files import LINES, SUFFIXES, indices_of, is_sparse
 from .name_files import is_name_file
 from .row_tables import DataTable, LineTable, ParquetTable, Table
 
@@ -82,14 +82,14 @@ def tables_of(data: Any, path: Path | None, label_column: str = "labels") -> Tab
             names of splits.
     """
     if path is not None and not is_stored(path):
-        tables: dict[str, Table] = {split: LineTable(file, label_column) for split, file in files_of(path).items()}
+        tables = {split: LineTable(file, label_column) for split, file in files_of(path).items()}
         read = {table.source for table in tables.values()}
         others = visible(path) if path.is_dir() else ()
         others = [file for file in others if file.suffix.lower() in SUFFIXES and str(file) not in read]
         notes = [
             f"{file.name} is not read: its name is not that of a split." for file in others if not is_name_file(file)
         ]
-        return Tables(path.stem, str(path), tables, notes, path)
+        return Tables(path.stem, str(path), {**tables}, notes + _number_alike(tables), path)
     if path is not None:
         found = _by_split(*_stored(path), path.stem if path.is_file() else path.name, str(path))
         found.path = path
@@ -101,6 +101,18 @@ def tables_of(data: Any, path: Path | None, label_column: str = "labels") -> Tab
     frames = {str(split): _as_dataset(table, source) for split, table in splits.items()}
     name = next((table.info.dataset_name for table in frames.values() if table.info.dataset_name), "data")
     return _by_split(_of_datasets(frames, source), [], name, source)
+
+
+def _number_alike(tables: Mapping[str, LineTable]) -> list[str]:
+    """Number the features of LIBSVM files alike in all splits, in place; a note on features that training lacks."""
+    files = [table.path for table in tables.values() if is_sparse(table.path)]
+    if not files:
+        return []
+    indices, of_first = indices_of(files), indices_of(files[:1])
+    for table in tables.values():
+        table.indices = indices
+    new = sum(indices) - sum(of_first)
+    return [f"{new} of {indices.size} features occur outside of {files[0].name} only."] if new > 0 else []
 
 
 def _by_split(found: Mapping[str, Table], notes: list[str], name: str, source: str, kind: str = "") -> Tables:

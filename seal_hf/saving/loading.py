@@ -76,6 +76,7 @@ INPUTS: dict[str, Check] = {  # how a net read its inputs in training; null coun
     "tag_column": (_is_column, "the name or the number of a column"),
     "label_separator": (_is_text, "a mark between labels"),
     "feature_columns": (_are_names, "names of columns"),
+    "first_index": (lambda value: type(value) is int and value in (0, 1), "0 or 1"),
     "sample_weight": (_is_text, "the name of a column"),
     "image_size": (lambda value: isinstance(value, list) and all(map(_is_size, value)), "height and width in pixels"),
 }

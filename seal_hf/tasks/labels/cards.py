@@ -186,6 +186,7 @@ CARDS = {
     "peft": CardKind({FIXED: PEFT, THRESHOLD: PEFT}, **LABELS | PEFT_LIBRARY),
     "adapters": CardKind({FIXED: ADAPTERS, THRESHOLD: ADAPTERS}, **LABELS | ADAPTERS_LIBRARY),
     "features": CardKind(**OF_FEATURES | OURS),
+    "feature_lines": CardKind(**OF_FEATURES | OURS | {"files": ("new.svm", "predictions.csv")}),
     "feature_table": CardKind(**OF_FEATURES | OURS | {"files": ("new.csv", "predictions.csv")}),
     "text_pooled": CardKind(**LABELS | OURS | {"plain": _by_pipeline(*PIPED, IMPORTED.format("net"))}),
     "peft_pooled": CardKind(**LABELS | OURS | PEFT_LIBRARY),
@@ -211,7 +212,9 @@ def card_of(model: Any, space: OutputSpace, library: str | None) -> str:
     if pooled:
         return "text_pooled"
     if model.main_input_name == "features":
-        return "feature_table" if "feature_columns" in (getattr(model.config, "inputs", None) or {}) else "features"
+        kinds = {"feature_columns": "feature_table", "first_index": "feature_lines"}
+        inputs = getattr(model.config, "inputs", None) or {}
+        return next((kind for key, kind in kinds.items() if key in inputs), "features")
     return "text"
 
 
