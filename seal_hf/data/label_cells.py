@@ -19,7 +19,8 @@ from .hygiene import SEPARATORS
 
 FORMATS = ("auto", "ids", "names", "multi_hot")
 NONE = "none"  # as a separator: each cell is one name
-NUMBERS = r"-?[0-9]+\.?(\s+-?[0-9]+\.?)+"  # separated by blanks, as NumPy prints them
+TRUTH = ("false", "true")
+NUMBERS = r"(?:-?[0-9]+\.?|True|False)(\s+(?:-?[0-9]+\.?|True|False))+"  # separated by blanks, as NumPy prints them
 TEXTS = r"""('[^']*'|"[^"]*")(\s+('[^']*'|"[^"]*"))+"""
 JOINED = re.compile(r"""(?<![\[\s])(['"])\s+(['"])""")  # the end of a text and the begin of the next one
 BITS = re.compile("[01]{2,}")
@@ -27,8 +28,8 @@ BETWEEN = r"[\s,;|]*"  # between names that have marks around them
 AROUND = tuple(  # names with marks around them, or before them
     map(re.compile, (r"<([^<>]+)>", r"__label__([^\s,;|]+)", r"#([^\s#,;|]+)", r'"([^"]+)"', r"'([^']+)'"))
 )
-BRACKETS = tuple(  # around all names of a cell, which are no list of numbers or of texts in quotes
-    re.compile(rf"\{begin}(?=.*[^\W\d])([^{others}\"']+)\{end}")
+BRACKETS = tuple(  # around all names of a cell, which are no list of numbers, of True and False or of texts in quotes
+    re.compile(rf"\{begin}(?=.*[^\W\d])(?!\s*(?:[Tt]rue|[Ff]alse)\b)([^{others}\"']+)\{end}")
     for begin, others, end in (("[", r"\[\]", "]"), ("(", "()", ")"), ("{", "{}:", "}"))
 )
 SCORES = ("score", "probability", "confidence")
@@ -79,7 +80,15 @@ def label_cell(value: Any, place: str, keep_empty: bool = False, separator: str 
     values = [v.strip() if isinstance(v, str) else v for v in values]
     values = [None if v is None or v != v or v == "" else v for v in values]  # NaN: "none"
     values = [valid_text(v, place) if isinstance(v, str) else v for v in values if keep_empty or v is not None]
+    values = _numbers_of(values)
     return [int(v) if isinstance(v, (bool, np.bool_)) else v for v in values if len(values) > 1 or v is not None]
+
+
+def _numbers_of(values: list) -> list:
+    """Values, with 0 and 1 for several texts that are all true or false."""
+    if len(values) > 1 and all(isinstance(v, str) and v.lower() in TRUTH for v in values if v is not None):
+        return [None if v is None else TRUTH.index(v.lower()) for v in values]
+    return values
 
 
 def _separated(value: str, place: str, keep_empty: bool, separator: str | None) -> list:
@@ -88,12 +97,12 @@ def _separated(value: str, place: str, keep_empty: bool, separator: str | None) 
         return [valid_text(value, place)] if value else []
     if separator is None and not value.isalnum():
         if " " in value and re.fullmatch(NUMBERS, value):
-            return value.split()
+            return _numbers_of(value.split())
         separator = next((mark for mark in SEPARATORS if mark in value), None)
     parts = value.split(separator) if separator else [value]
     found = [valid_text(part.strip(), place) or None for part in parts]
     found = found if found[-1] else found[:-1]  # a separator at the end adds no value
-    return found if keep_empty and len(found) > 1 else [part for part in found if part]
+    return _numbers_of(found if keep_empty and len(found) > 1 else [part for part in found if part])
 
 
 def list_in_text(value: str, place: str) -> Any:
@@ -616,7 +625,12 @@ def probability(value: Any, name: Any, place: str) -> float:
 # --- a column for each label ------------------------------------------------------------------------------------------
 
 
-def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], str], marks: bool) -> np.ndarray:
+def column_labels(
+    columns: Mapping[str, Sequence[Any]],
+    place: Callable[[int], str],
+    marks: bool,
+    classes: Mapping[str, Sequence[str]] | None = None,
+) -> np.ndarray:
     """Columns of N values, one per label -> (N, L) float32 of 0 and 1, and -1 for an unknown label: -1, an empty cell,
     or NaN.
 
@@ -624,12 +638,16 @@ def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], s
         columns: label -> values: 0 and 1, or words such as yes and no.
         place: describes a row in messages.
         marks: True if the table marks labels, by an x or the like: an empty cell is 0 then.
+        classes: column -> names of its numbers, which count if they are words such as yes and no.
 
     Raises:
         DataError: another value; names its column and row.
     """
     matrix = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=np.float32)
     for i, (name, values) in enumerate(columns.items()):
+        names = (classes or {}).get(name, ())
+        if say_yes_or_no(names):
+            values = [names[v] if isinstance(v, int) and v >= 0 else v for v in values]
         known = _known_numbers(values)
         if known is None or None in known.values():
             row = next(row for row, value in enumerate(values) if known is None or known[value] is None)
@@ -641,6 +659,11 @@ def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], s
             known = {value: 0.0 if known[value] == -1 and value not in NEGATIVE else known[value] for value in known}
         matrix[:, i] = [*map(known.__getitem__, values)]
     return matrix
+
+
+def say_yes_or_no(names: Sequence[str]) -> bool:
+    """True for names of two classes that are words for 0 and 1, in any order."""
+    return {zero_one(name) for name in names} == {0.0, 1.0}
 
 
 def _known_numbers(values: Sequence[Any]) -> dict[Any, float | None] | None:

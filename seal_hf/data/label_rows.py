@@ -106,7 +106,9 @@ class TextReader:
     def _gold(self, part: Sequence[Row]) -> list[list] | np.ndarray | None:
         if self.labels:
             columns = {label: [row[label] for _, row in part] for label in self.labels}
-            return column_labels(columns, lambda i: self.table.place(part[i][0]), self._marks).astype(np.int8)
+            table = self.table
+            found = column_labels(columns, lambda i: table.place(part[i][0]), self._marks, table.classes)
+            return found.astype(np.int8)
         if self.label_column is None:
             return None
         column, mark = self.label_column, self.separator

@@ -50,6 +50,7 @@ from .label_cells import (
     label_matrix,
     marks_around,
     place_of,
+    say_yes_or_no,
     soft_matrix,
     split_joined,
     without_marks,
@@ -361,6 +362,9 @@ def load_read(
     chosen = choose(columns, found.splits[first], found.classes, found.place(first), inputs)
     notes += [chosen.note] if chosen.note else []
     notes += _split_column_note(found.splits.get("all", {}))
+    for split, rows in found.splits.items():
+        if new := [name for name in rows if name not in found.splits[first]]:
+            notes.append(f"columns of the {split} split that the {first} split lacks are not read: {few(new, 5)}.")
     if inputs.kind == "text" and columns.text_column is None:
         if has_features(next(iter(found.tables.values()))):
             notes.append(f"the texts are read, not the column {FEATURES!r}: remove the texts to train on it.")
@@ -520,7 +524,10 @@ def _label_columns(found: Reading, names: Sequence[str]) -> dict[str, np.ndarray
         for name in names:
             need_column(name, rows, "label_columns", found.place(split), BARE[split == "test"])
         place = partial(found.place, split)
-        matrices[split] = column_labels({name: rows[name] for name in names}, place, marks)
+        matrices[split] = column_labels({name: rows[name] for name in names}, place, marks, found.classes)
+    named = {name: found.classes[name] for name in names if not say_yes_or_no(found.classes.get(name, ("no", "yes")))}
+    ones = [f"{name} is 1 for {values[1]!r}" for name, values in named.items() if len(values) == 2]
+    found.notes += [f"columns of classes: {few(ones, 5)}."] if ones else []
     return matrices
 
 
@@ -587,6 +594,8 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
             known = names
             found.notes.append(f"label names from {file}.")
     labels, names = label_matrix(cells, known, label_format, found.source, found.place)
+    if known and not classes and form == "ids" and not any((matrix[:, 0] > 0).any() for matrix in labels.values()):
+        found.notes.append(f"no row has the id 0, {names[0]!r}. Ids count from 0: do those of the data count from 1?")
     if not known:
         found.notes += separator_notes([cell for rows in raw.values() for cell in rows], names) if mark is None else []
         unused = int((sum((matrix != 0).sum(0) for matrix in labels.values()) == 0).sum())

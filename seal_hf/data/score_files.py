@@ -588,7 +588,7 @@ def _gold_table(
     _check_same(own, scores.labels, table.source)
     columns = {label: [row[label] for _, row in rows] for label in own}
     marks = has_marks(columns.values())
-    return column_labels(columns, lambda i: table.place(rows[i][0]), marks).astype(np.int8), ids, notes
+    return column_labels(columns, lambda i: table.place(rows[i][0]), marks, table.classes).astype(np.int8), ids, notes
 
 
 def _named_sets(cells: Sequence[Any], labels: Sequence[str]) -> np.ndarray | None:

@@ -171,6 +171,24 @@ def test_a_test_split_without_labels_is_to_be_left_out(tmp_path):
         load_multilabel(str(tmp_path))
 
 
+def test_a_label_that_only_the_test_split_has_is_noted(tmp_path):
+    rows = [(row[0], *row[2:]) for row in ROWS]
+    csv(tmp_path / "train.csv", ["text", "a", "b"], [row[:3] for row in rows])
+    csv(tmp_path / "test.csv", ["text", "a", "b", "c"], [(f"new {row[0]}", *row[1:]) for row in rows])
+    data = load_multilabel(str(tmp_path))
+    assert data.label_names == ["a", "b"]
+    assert "columns of the test split that the train split lacks are not read: c." in data.notes
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_ids_that_seem_to_count_from_1_are_noted(tmp_path, first):
+    (tmp_path / "classes.txt").write_text("billing\nlogin\nrefund\n", encoding="utf-8")
+    path = csv(tmp_path / "d.csv", ["text", "labels"], [(row[0], f"{first}|2" if row[2] else "2") for row in ROWS])
+    notes = load_multilabel(path).notes
+    said = "no row has the id 0, 'billing'. Ids count from 0: do those of the data count from 1?"
+    assert (said in notes) == (first == 1)
+
+
 def test_a_column_that_names_splits_is_noted(tmp_path):
     rows = [(row[0], "a", "test" if i % 4 == 0 else "train") for i, row in enumerate(ROWS)]
     notes = load_multilabel(csv(tmp_path / "d.csv", ["text", "labels", "part"], rows)).notes

@@ -12,6 +12,8 @@ from transformers import AutoModel
 
 from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassification
 from seal_hf.data import DataError, kind_of, load_masks, load_multilabel, load_srl, load_tags
+from seal_hf.data.label_rows import TextReader
+from seal_hf.data.row_tables import DataTable
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
 from seal_hf.tasks.masks import program as segmentation
@@ -132,6 +134,24 @@ def test_a_class_is_a_set_of_one_label_and_minus_one_is_unknown():
     assert all(row["labels"] == [1 - TEXTS.index(row["text"]) % 2, TEXTS.index(row["text"]) % 2] for row in data.train)
     assert "splits that are not read: unsupervised." in data.notes
     assert "the test split is left out: all its labels in 'label' are -1, unknown." in data.notes
+
+
+@pytest.mark.parametrize(
+    ("names", "note"),
+    [(["yes", "no"], ""), (["no", "yes"], ""), (["0", "1"], ""), (["good", "bad"], "quality is 1 for 'bad'.")],
+)
+def test_a_column_of_two_classes_is_a_label_by_its_names(names, note):
+    features = Features({"text": Value("string"), "quality": ClassLabel(names=names), "rude": ClassLabel(names=names)})
+    rows = {"text": TEXTS, "quality": [i % 2 for i in range(40)], "rude": [i // 2 % 2 for i in range(40)]}
+    table = Dataset.from_dict(rows, features=features)
+    data = load_multilabel(table, label_columns="quality,rude")
+    one = 0 if names[0] == "yes" else 1
+    expected = {text: [a == one, b == one] for text, a, b in zip(*rows.values(), strict=True)}
+    assert all(row["labels"] == expected[row["text"]] for row in data.train)
+    found = [each for each in data.notes if each.startswith("columns of classes: ")]
+    assert len(found) == bool(note) and all(note.rstrip(".") in each for each in found)
+    gold = next(TextReader(DataTable(table, "here"), "text", labels=["quality", "rude"]).chunks(40)).gold
+    np.testing.assert_array_equal(gold, [expected[text] for text in TEXTS])
 
 
 def test_a_lone_column_of_classes_is_the_label_whatever_its_name():

@@ -88,7 +88,11 @@ CELLS = {
               ["['a', 'c']", "[]", "['b']"], ["('a', 'c')", "()", "('b',)"], ["{'c', 'a'}", "", "{'b'}"],
               ["['a ', '', 'c']", "['']", "['b', None]"]],
     "multi_hot": [["1,0,1", "0,0,0", "0,1,0"], ["[1, 0, 1]", "[0, 0, 0]", "[0, 1, 0]"],
-                  ["[1.0, 0.0, 1.0]", "[0.0, 0.0, 0.0]", "[0.0, 1.0, 0.0]"]],
+                  ["[1.0, 0.0, 1.0]", "[0.0, 0.0, 0.0]", "[0.0, 1.0, 0.0]"],
+                  ["[True, False, True]", "[False, False, False]", "[False, True, False]"],
+                  ["[true, false, true]", "[false, false, false]", "[false, true, false]"],
+                  ["True,False,True", "False,False,False", "False,True,False"],
+                  ["[ True False  True]", "[False False False]", "[False  True False]"]],
 }  # fmt: skip
 JSON_CELLS = {
     "ids": [[[0, 2], [], [1]], [["0", "2"], None, 1], [["0", "2"], [""], ["1", ""]]],
