@@ -83,6 +83,7 @@ def test_each_words_label_sits_on_its_first_sub_word(marker):
     assert_rows(rows, dataset if marker else dataset.add_column("predicate", [0] * len(dataset)), tokenizer, marker)
     words = [word for row in dataset for word in row["words"]]
     assert rows.num_words.tolist() == [len(row["words"]) for row in dataset] and rows.num_cut == 0
+    assert rows.data is dataset
     assert rows.num_unknown == sum(word in NOTHING for word in words) > 5
     counted = [(row >= 0).sum().item() for row in rows.batch(range(len(dataset)))["labels"]]
     assert counted == rows.num_words.tolist()
@@ -210,6 +211,7 @@ def test_batches_of_word_ids_are_those_of_the_words():
             assert batch[name][place, :length].tolist() == np.asarray(values).tolist(), name
             assert (batch[name][place, length:] == (-100 if name == "labels" else 0)).all(), name
     assert rows.num_words.tolist() == [len(row["words"]) for row in dataset] and rows.num_cut == rows.num_unknown == 0
+    assert rows.data is dataset
 
 
 def test_rows_train_the_bilstm():

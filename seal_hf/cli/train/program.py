@@ -51,8 +51,7 @@ class Prepared:
 
     Attributes:
         trainer: with the rows of training and validation.
-        splits: name -> what it is evaluated on after training, in the form that the program's `evaluate` reads: `eval`,
-            and `test` and others, if any.
+        splits: name -> the rows that are evaluated after training: `eval`, and `test` and others, if any.
         baseline: a net that was fitted beside the trainer's, for comparison.
     """
 
@@ -261,13 +260,8 @@ def run_facts(prepared: Prepared, data: Any, arguments: Arguments, words: Sequen
         "command": command_of(words, arguments.training.world_size),
         "dataset": data.name,
         "tuned": arguments.run.tune > 0,
-        "rows": {SHOWN.get(split, split): _count(found) for split, found in rows.items()},
+        "rows": {SHOWN.get(split, split): len(found) for split, found in rows.items()},
     }
-
-
-def _count(rows: Any) -> int:
-    """The number of rows of a split; of a tuple, the first part holds the rows."""
-    return len(rows[0] if isinstance(rows, tuple) else rows)
 
 
 def run_settings(data: Any, arguments: Arguments) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from datasets import Dataset, Features, List, Value
-from numpy.typing import ArrayLike
 from transformers import AutoTokenizer, BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 from ...core.space import UNLABELLED
@@ -84,16 +83,18 @@ class WordRows(TensorRows):
     The i-th position with a label in a row is the row's i-th word; words after the last such position were cut.
 
     Attributes:
+        data: the sentences that they were made of.
         num_words: number of words in each row before cutting, (N,) int64: metrics count cut words too.
         num_cut: number of cut words in all rows.
         num_unknown: number of words that became the unknown token, since the tokenizer gave nothing for them.
     """
 
     def __init__(
-        self, dataset: Dataset, padding: dict[str, int], num_words: ArrayLike, num_cut: int = 0, num_unknown: int = 0
+        self, dataset: Dataset, padding: dict[str, int], data: Dataset, num_cut: int = 0, num_unknown: int = 0
     ):
         super().__init__(dataset, padding)
-        self.num_words = np.asarray(num_words, dtype=np.int64)
+        self.data = data
+        self.num_words = _lengths(data)
         self.num_cut = num_cut
         self.num_unknown = num_unknown
 
@@ -142,7 +143,7 @@ def encode_words(dataset: Dataset, vocabulary: Vocabulary) -> WordRows:
         return {"labels": rows["tags"]} | {name: np.split(values, ends) for name, values in flat.items()}
 
     encoded = dataset.map(encode, batched=True, remove_columns=dataset.column_names, features=Features(types))
-    return WordRows(encoded, PADDING | dict.fromkeys(names, 0) | {"labels": IGNORED}, _lengths(dataset))
+    return WordRows(encoded, PADDING | dict.fromkeys(names, 0) | {"labels": IGNORED}, dataset)
 
 
 def positions(config: Any) -> int | None:
@@ -209,7 +210,7 @@ def tokenize_words(
         [name for name in encoded.column_names if name.startswith("num_") or name in unread]
     )
     padding = {**PADDING, "input_ids": padding_id(tokenizer)}
-    rows = WordRows(encoded, {name: padding[name] for name in encoded.column_names}, _lengths(dataset), **counts)
+    rows = WordRows(encoded, {name: padding[name] for name in encoded.column_names}, dataset, **counts)
     rows.inputs = {"predicate_marker": marker} if marker else None
     return rows
 

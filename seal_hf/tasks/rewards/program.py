@@ -141,9 +141,7 @@ def with_reward(program: Program, arguments: tuple[type, type, type, type], **ch
     make: Any = program.make_trainer
 
     def evaluate(prepared: Prepared, data: Any, given: Arguments) -> Ending:
-        rows = prepared.splits["eval"]
-        rows = rows[0] if isinstance(rows, tuple) else rows
-        facts = lambda: {"rewards": reward_facts(prepared.trainer, data, rows)}  # noqa: E731
+        facts = lambda: {"rewards": reward_facts(prepared.trainer, data, prepared.splits["eval"])}  # noqa: E731
         return replace(program.evaluate(prepared, data, given), afterwards=facts)
 
     made: dict[str, Any] = {"make_trainer": partial(make, train_on=rewarded_rows), "evaluate": evaluate}

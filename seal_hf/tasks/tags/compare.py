@@ -134,8 +134,7 @@ class TagSequences(Kind):
     def score(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: TagSequenceData) -> Scored:
         space: Any = trainer.space
         decoder = trainer.args.decoder or space.decoder
-        rows = {split: splits[split][0] for split in ("eval", "test")}
-        predicted = {split: predict_tags(trainer, found, [decoder])[decoder] for split, found in rows.items()}
+        predicted = {split: predict_tags(trainer, splits[split], [decoder])[decoder] for split in ("eval", "test")}
         return self.scored(data, predicted)
 
     def constant(self, data: TagSequenceData) -> Scored:

@@ -34,8 +34,6 @@ from .metrics import tagging_compute_metrics
 from .model import FROM_SCRATCH, SealForTokenClassification, is_bilstm
 from .report import judged_tags, print_notes, tag_ending
 
-Splits = dict[str, tuple[WordRows, Dataset]]  # name -> the rows that the nets read, and their data
-
 
 class BothNets(NamedTuple):
     """Both nets and what they read.
@@ -134,9 +132,9 @@ def net_options(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
     return options | {"crf": training.task_loss == "crf" or None}  # None: as it was saved
 
 
-def rows_of_splits(tagger: BothNets, **splits: Dataset | None) -> Splits:
+def rows_of_splits(tagger: BothNets, **splits: Dataset | None) -> dict[str, WordRows]:
     """The rows of each given split."""
-    return {split: (tagger.rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
+    return {split: tagger.rows_of(dataset) for split, dataset in splits.items() if dataset is not None}
 
 
 def prepared(
@@ -144,7 +142,7 @@ def prepared(
     arguments: Arguments,
     tagger: BothNets,
     train_rows: WordRows,
-    splits: Splits,
+    splits: Mapping[str, WordRows],
     watched: WordRows | None = None,
     **options: Any,
 ) -> Prepared:
@@ -161,7 +159,7 @@ def prepared(
         tagger.model,
         arguments.training,
         train_dataset=train_rows,
-        eval_dataset=splits["eval"][0] if watched is None else watched,
+        eval_dataset=splits["eval"] if watched is None else watched,
         decode_predictions=True,
         callbacks=arguments.callbacks,
         processing_class=tagger.words,

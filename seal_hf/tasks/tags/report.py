@@ -62,7 +62,7 @@ class Judged(NamedTuple):
         compared: the figures that are given under each decoder; the first is the main one.
         figures: (decided, gold, parts of speech) -> the figures of all rows.
         report: the same -> the figures of each tag or label.
-        page: (trainer, data, rows, dataset, decided, gold, origin of a row) -> what the page shows of them.
+        page: (trainer, data, rows, decided, gold, origin of a row) -> what the page shows of them.
         files: input and output of the command to predict that a run prints.
         section: of the page.
         unit: what the report has a line for.
@@ -108,16 +108,10 @@ def judged_tags(kind: str) -> Judged:
     """How tags of this kind are judged: by accuracy if they are plain, else by F1 of spans."""
 
     def page(
-        trainer: StructuredTrainer,
-        data: Any,
-        rows: WordRows,
-        dataset: Dataset,
-        predicted: Tags,
-        gold: Tags,
-        origin: Any,
+        trainer: StructuredTrainer, data: Any, rows: WordRows, predicted: Tags, gold: Tags, origin: Any
     ) -> dict[str, Any]:
         energies = partial(tag_energies, trainer, rows, predicted)
-        return tag_facts(predicted, gold, dataset, kind, data.label_names, origin, energies)
+        return tag_facts(predicted, gold, rows.data, kind, data.label_names, origin, energies)
 
     return Judged(
         kind,
@@ -149,7 +143,7 @@ def predict_tags(trainer: StructuredTrainer, rows: WordRows, decoders: Sequence[
 
 def evaluate_tags(
     trainer: StructuredTrainer,
-    splits: Mapping[str, tuple[WordRows, Dataset]],
+    splits: Mapping[str, WordRows],
     label_names: Sequence[str],
     judged: Judged,
 ) -> tuple[dict[str, float], dict[str, list[list[str]]]]:
@@ -158,7 +152,7 @@ def evaluate_tags(
 
     Args:
         trainer: a [`SealTrainer`].
-        splits: name (such as `eval`, `test`) -> the rows that the task-net reads, and the data they came from.
+        splits: name (such as `eval`, `test`) -> the rows that the task-net reads.
         label_names: the data's.
 
     Returns:
@@ -167,9 +161,9 @@ def evaluate_tags(
     """
     metrics: dict[str, float] = {}
     space: Any = trainer.space
-    found = {split: predict_tags(trainer, rows, space.decoders) for split, (rows, _) in splits.items()}
-    gold = {split: gold_tags(dataset, label_names) for split, (_, dataset) in splits.items()}
-    pos = {split: judged.pos_of(dataset) for split, (_, dataset) in splits.items()}
+    found = {split: predict_tags(trainer, rows, space.decoders) for split, rows in splits.items()}
+    gold = {split: gold_tags(rows.data, label_names) for split, rows in splits.items()}
+    pos = {split: judged.pos_of(rows.data) for split, rows in splits.items()}
     decisions = fit_tags(found["eval"], gold["eval"], judged.kind, trainer.args, pos=pos["eval"])
     store(trainer, decisions)
     for split, by_decoder in found.items():
@@ -182,21 +176,16 @@ def evaluate_tags(
     return metrics, {split: tags[decisions.decoder] for split, tags in found.items()}
 
 
-def print_notes(
-    name: str,
-    train_rows: WordRows,
-    splits: Mapping[str, tuple[WordRows, Dataset]],
-    say: Callable[[str], None] = print,
-) -> None:
+def print_notes(name: str, train_rows: WordRows, splits: Mapping[str, WordRows], say: Callable[[str], None]) -> None:
     """Say what tokenisation lost of each split, if anything."""
-    for split, rows in {"train": train_rows, **{split: rows for split, (rows, _) in splits.items()}}.items():
+    for split, rows in {"train": train_rows, **splits}.items():
         for note in rows.notes:
             say(f"{name}, {SHOWN.get(split, split)}: {note}")
 
 
 def tag_ending(
     trainer: StructuredTrainer,
-    splits: Mapping[str, tuple[WordRows, Dataset]],
+    splits: Mapping[str, WordRows],
     data: Any,
     card: Mapping[str, Any],
     judged: Judged,
@@ -217,12 +206,12 @@ def tag_ending(
         for split, tags in predicted.items():
             origin = partial(row_origin, data, SHOWN.get(split, split))
             file = folder / f"_predictions_{split}.jsonl"
-            write_predictions(file, splits[split][1], tags, data.label_names, origin, judged)
+            write_predictions(file, splits[split].data, tags, data.label_names, origin, judged)
         last = "test" if "test" in splits else "eval"
-        rows, dataset = splits[last]
-        gold, origin = gold_tags(dataset, data.label_names), partial(row_origin, data, SHOWN.get(last, last))
-        found = judged.page(trainer, data, rows, dataset, predicted[last], gold, origin)
-        table = judged.tables(metrics, predicted[last], gold, judged.pos_of(dataset), decoder)
+        rows = splits[last]
+        gold, origin = gold_tags(rows.data, data.label_names), partial(row_origin, data, SHOWN.get(last, last))
+        found = judged.page(trainer, data, rows, predicted[last], gold, origin)
+        table = judged.tables(metrics, predicted[last], gold, judged.pos_of(rows.data), decoder)
         return table, {judged.section: {"split": SHOWN.get(last, last), **found}}
 
     return Ending(
@@ -230,7 +219,7 @@ def tag_ending(
         judged.names,
         f"{main}_{decoder}",
         report,
-        rows={split: len(dataset) for split, (_, dataset) in splits.items()},
+        rows={split: len(rows) for split, rows in splits.items()},
         files=judged.files,
         score=score_of(metrics, main, judged.names[main], decoder),
         hints=[hint_of_one_tag(predicted["eval"], trainer.args)] if "eval" in predicted else [],

@@ -133,11 +133,11 @@ FIGURES = {
 
 
 def _page_facts(
-    trainer: StructuredTrainer, data: Any, rows: WordRows, dataset: Dataset, predicted: Tags, gold: Tags, origin: Any
+    trainer: StructuredTrainer, data: Any, rows: WordRows, predicted: Tags, gold: Tags, origin: Any
 ) -> dict[str, Any]:
-    by_label = label_report(predicted, gold, dataset["pos"][:])
+    by_label = label_report(predicted, gold, rows.data["pos"][:])
     notes = [note for note in data.notes if "split 80/10/10" in note]
-    return {"notes": notes, **tree_facts(predicted, gold, dataset, by_label, origin)}
+    return {"notes": notes, **tree_facts(predicted, gold, rows.data, by_label, origin)}
 
 
 TREES = Judged(
