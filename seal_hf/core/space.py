@@ -114,9 +114,8 @@ class OutputSpace(ABC):
         energy_program: The program that trains an energy network on its own.
         structure_dims: Number of dimensions of one structure, without the batch: 1 for a label set, 2 for a tag
             sequence.
-        label_dim: The dimension of a batch of logits and structures that runs over the labels; without meaning for
-            masks of two classes, which have none.
-        labels_last: True if the last dimension of a structure runs over the labels.
+        label_dim: The dimension of a batch of logits and structures that runs over the labels. Structures of masks of
+            two classes have none.
         fills_box: True if every point of [0, 1]^n is a relaxed structure, so that gradient-based inference can move
             each entry independently.
         costs: The kinds of Δ that `cost` supports. `f1`, the default, and `l1`, which `differs` reads, are among them.
@@ -137,7 +136,6 @@ class OutputSpace(ABC):
     energy_program = "seal-hf train energy"
     structure_dims: int
     label_dim = -1
-    labels_last = True
     fills_box = False
     costs: tuple[str, ...] = ("f1", "l1", "l1_mean")
     weights: tuple[str, ...] = ()

@@ -116,7 +116,7 @@ class SealModel(nn.Module):
         if self.loss_net is None:
             raise ValueError("There is no loss-net to compute the energy: load both nets (with_loss_net=True).")
         dims, labels, features = self.space.structure_dims, self.task_net.config.num_labels, None
-        if y.dim() - dims not in (1, 2) or (self.space.labels_last and y.shape[-1] != labels):
+        if y.dim() - dims not in (1, 2) or (self.space.label_dim == -1 and y.shape[-1] != labels):
             raise ValueError(
                 f"`y` has shape {tuple(y.shape)}; it must be (batch, *structure) or (batch, candidates, *structure). A "
                 f"structure has {dims} dimension{'s' * (dims > 1)} here, and {labels} labels."

@@ -89,7 +89,7 @@ class PixelSpace(OutputSpace):
     problem_type = None  # Hugging Face has none for segmentation
     costs = (*OutputSpace.costs, "iou")
     weights = ("class_weight",)
-    labels_last = False
+    label_dim = 1
     num_classes: int
 
     def __init__(
@@ -455,7 +455,6 @@ class MaskSpace(PixelSpace):
 
     name = "masks"
     structure_dims = 3
-    label_dim = 1
 
     def __init__(self, num_classes: int, *args: Any, **options: Any):
         super().__init__(*args, **options)
