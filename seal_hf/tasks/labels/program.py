@@ -456,15 +456,9 @@ MLP_SIZES = ("hidden_size", "num_layers", "dropout")
 ALONE = {"features": {**FROM_SCRATCH["features"], "dropout": 0.2}}  # an MLP's, without a task-net
 
 
-def reads_features(given: Namespace | DataArguments) -> bool:
-    """True if the data are feature vectors, False for texts."""
-    named = {name: getattr(given, name, None) for name in ("label_column", "label_columns", "sample_weight")}
-    return kind_of(given.dataset, given.data_dir, given.text_column, **named) == "features"
-
-
 def energy_ranges(arguments: Arguments) -> Space:
     """What a search varies: the rates and, for a fresh MLP, the dropout."""
-    if not reads_features(arguments.data):
+    if kind_of_run(arguments) != "features":
         return {**ENERGY_RATES, "learning_rate": TEXT_RATE}
     return ENERGY_RATES if arguments.nets.task_net_path is not None else {**ENERGY_RATES, "dropout": DROPOUT_RANGE}
 
@@ -498,7 +492,7 @@ def make_energy_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
             f"{data.name!r} holds images, but an energy network on its own reads features or texts. Train it beside a "
             "task-net: seal-hf train mlc."
         )
-    check_read_as(data, "features" if reads_features(arguments.data) else "text")
+    check_read_as(data, "features" if kind_of_run(arguments) == "features" else "text")
     check_labels_differ(data)
     model = build_energy(data, arguments)
     tokenizer: Any = None
@@ -537,7 +531,7 @@ ENERGY_PROGRAM = Program(
     task="labels",
     metric="f1_example_tuned",
     recipes={"features": "energy", "text": None},
-    kind=lambda given: "features" if reads_features(given) else "text",
+    kind=lambda given: "features" if kind(given, given) == "features" else "text",
     loader=load_multilabel,
     ranges=energy_ranges,
     make_trainer=make_energy_trainer,
