@@ -152,9 +152,6 @@ def load_srl(
     scheme: str = "auto",
     max_train_rows: int | None = None,
     train_subset: str = "first",
-    max_validation_rows: int | None = None,
-    num_labelled: int | None = None,
-    unlabelled: str | PathLike[str] | None = None,
     seed: int = 0,
 ) -> TagSequenceData:
     """Load semantic roles from bracket columns (`srl.py`), in files with any suffix, or from tables with a column
@@ -162,12 +159,10 @@ def load_srl(
 
     A row is a proposition: `max_train_rows=8000, train_subset="random"` is a fixed sample of propositions.
     """
-    check_options(scheme, max_train_rows, train_subset, max_validation_rows, num_labelled)
+    check_options(scheme, max_train_rows, train_subset)
     notes: list[str] = []
     name, source, splits = read_splits(dataset, data_dir, Reading(roles=True), seed, notes)
-    data = build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
-    limit_validation(data, max_validation_rows, seed)
-    return _with_sentences(data, unlabelled, None)
+    return build(name, splits, source, scheme, max_train_rows, train_subset, None, seed, notes)
 
 
 def _with_sentences(

@@ -27,7 +27,8 @@ from .row_tables import Chunk
 from .sentences import Sentence
 from .stratified import PARTS, VALIDATION
 from .table_sources import is_stored, split_of
-from .tags import TagSequenceData, build, check_options
+from .tags import TagSequenceData, build
+from .unlabelled import check_numbers
 
 TREE_FILES = (".mrg", ".ptb", ".trees", ".tree", ".brackets", ".parse")
 MOST_BYTES = 2**30  # of an archive's files, unpacked; they are read into memory
@@ -66,7 +67,6 @@ def load_trees(
     *,
     data_dir: str | None = None,
     max_train_rows: int | None = None,
-    train_subset: str = "first",
     seed: int = 0,
 ) -> TagSequenceData:
     """Load bracketed trees as tag sequences, one tag per word, see `core/trees.py`. `brackets.py` says what reading
@@ -79,12 +79,12 @@ def load_trees(
     Args:
         dataset: `toy_trees` (default), a file, folder or .zip, or a name under `data_dir`.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
-        max_train_rows, train_subset, seed: as for [`load_tags`].
+        max_train_rows, seed: as for [`load_tags`].
 
     Raises:
         DataError: tells what is wrong, where, and what to do; of a tree, the file and the line.
     """
-    check_options("plain", max_train_rows, train_subset, None)
+    check_numbers(max_train_rows=max_train_rows)
     notes: list[str] = []
     path = find_data(None if dataset is None else str(dataset), data_dir, (), ("toy_trees",))
     if dataset in (None, "toy_trees"):
@@ -100,7 +100,7 @@ def load_trees(
             splits = _parts(splits["all"], seed, notes)
         elif "validation" not in splits:
             splits |= _with_validation(splits["train"], seed, notes)
-    return build(name, splits, source, "plain", max_train_rows, train_subset, None, seed, notes)
+    return build(name, splits, source, "plain", max_train_rows, "first", None, seed, notes)
 
 
 def tree_files(path: Path) -> Iterator[TreeFile]:

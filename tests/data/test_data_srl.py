@@ -96,7 +96,7 @@ def test_subsets(tmp_path):
     few = load_srl(path, max_train_rows=10, train_subset="random", seed=1)
     assert rows(few) == rows(load_srl(path, max_train_rows=10, train_subset="random", seed=1))
     assert len({row[0][0] for row in rows(few)}) > 5
-    some = load_srl(path, max_train_rows=10, train_subset="random", num_labelled=4, seed=1)
+    some = load_tags(path, max_train_rows=10, train_subset="random", num_labelled=4, seed=1)
     assert len(some.train) == 4 and len(some.unlabelled) == 6 and "predicate" in some.unlabelled.column_names
     assert len(load_srl(f"{tmp_path}/x.train.srl").train) == 32  # a single file is split 80/10/10
 
