@@ -104,7 +104,7 @@ class TagTask(Task):
     model = _part("tags.model", "SealForTokenClassification")
     outputs = _parts("tags.files", tag_sequence="TagOutput")
     sections = _parts("tags.page", tags="tag_sections")
-    cards = _part("tags.report", "CARDS")
+    cards = _part("tags.cards", "CARDS")
     views = _parts("tags.demo", tag_sequence="TagView")
     analyses = _part("tags.analysis", "ANALYSES")
     compared = _part("tags.compare", "KINDS")
@@ -127,7 +127,7 @@ class TagTask(Task):
         return len(space.decoders) > 1 and not args.constrained_decoding
 
     def card_of(self, model: Any, space: OutputSpace, library: str | None) -> str:
-        from .tags.report import card_of
+        from .tags.cards import card_of
 
         return f"{'trees_' * self.trees}{card_of(model, library)}"
 
@@ -163,9 +163,9 @@ class MaskTask(Task):
     check_net = _part("masks.model", "check_logit_map")
     outputs = _parts("masks.files", binary_mask="BinaryMaskOutput", masks="ClassMaskOutput")
     sections = _parts("masks.page", masks="mask_sections", class_masks="class_mask_sections")
-    cards = _part("masks.report", "CARDS")
-    card_of = _part("masks.report", "card_of")
-    label_columns = _part("masks.report", "label_columns")
+    cards = _part("masks.cards", "CARDS")
+    card_of = _part("masks.cards", "card_of")
+    label_columns = _part("masks.cards", "label_columns")
     views = _parts("masks.demo", binary_mask="MaskView", masks="ClassMaskView")
     compared = _part("masks.compare", "KINDS")
 

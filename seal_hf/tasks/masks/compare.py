@@ -26,8 +26,8 @@ from ...lab.compare.kinds import (
 from ...lab.compare.statistics import Rows
 from ...training.base import StructuredTrainer
 from . import program as segmentation
+from .evaluation import constant_class_mask, constant_mask, evaluate_class_masks, evaluate_masks, mask_figures
 from .metrics import MaskCounts, boundary_counts, class_overlaps, further_components, mask_iou
-from .report import constant_class_mask, constant_mask, evaluate_class_masks, evaluate_masks, mask_figures
 
 # The methods of masks. λ1 is a share of the task loss's pull, since its useful values differ by a factor of a thousand
 # between losses here.

@@ -14,9 +14,9 @@ from ...core.tag_schemes import scheme_of
 from ...data.sentences import Sentence, sentence_of_text
 from ...lab.demo import markup
 from ...lab.demo.views import ALTERNATIVES, View
+from .cards import EXAMPLES
 from .files import TagOutput
 from .model import Tagged
-from .report import EXAMPLES
 
 if TYPE_CHECKING:
     from gradio.components import Component

@@ -18,9 +18,10 @@ from ...reports.card_kinds import ADAPTERS_LIBRARY, OURS, PEFT_LIBRARY, CardKind
 from ...reports.common import place
 from ...reports.page import Plot, Section, Table
 from ...training.base import StructuredTrainer
+from ..tags.cards import TAGS
 from ..tags.decisions import INDEPENDENT, VITERBI
 from ..tags.metrics import Tags
-from ..tags.report import TAGS, Judged
+from ..tags.report import Judged
 from .metrics import label_report, tree_metrics
 
 MOST_TREES, MOST_WORDS, MOST_LETTERS = 12, 40, 60

@@ -12,7 +12,7 @@ from launching import anew
 from tiny_masks import squares
 
 from seal_hf import MaskRows, SealForSegmentation, fcn_image_processor, resize_to
-from seal_hf.tasks.masks.report import evaluate_masks
+from seal_hf.tasks.masks.evaluation import evaluate_masks
 
 ROOT = Path(__file__).resolve().parents[3]
 SIZE = 32  # pixels a side, the least of a SegFormer
