@@ -385,7 +385,8 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> 
     if binary:
         words = ", or yes and no" * any(is_yes_no(rows[name]) for name in binary)
         hint = f" Columns that hold 0 and 1 alone{words} ({few(binary)}) can be a label each: --label_columns."
-        if any(are_numbers(rows[name]) and name not in binary for name in rows):
+        then = inputs_of(asked._replace(label_columns=binary), rows, (), False, None)
+        if inputs.kind != "images" and then.kind == "features":
             hint += " Other columns of numbers are then features."
     elif (several := _other_forms(rows))[0]:
         hint = f" The columns {few(several[0])} {several[1]}"

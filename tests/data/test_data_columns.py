@@ -94,6 +94,13 @@ def test_mistakes_are_named(tmp_path, options, message):
         load_multilabel(path, **options)
 
 
+def test_numbers_beside_a_text_are_no_features(tmp_path):
+    path = csv(tmp_path / "d.csv", ["no", "text", *NAMES], [(7 * i, row[0], *row[2:]) for i, row in enumerate(ROWS)])
+    with pytest.raises(DataError, match="can be a label each") as error:
+        load_multilabel(path)
+    assert "features" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
