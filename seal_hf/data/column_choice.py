@@ -384,19 +384,23 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> 
     hint = ""
     if binary:
         words = ", or yes and no" * any(is_yes_no(rows[name]) for name in binary)
-        hint = f" Columns that hold 0 and 1 alone{words} ({few(binary)}) can be a label each: --label_columns."
+        but = f"{ALL_BUT} {','.join(name for name in rows if name not in (*binary, *INDEXES))}"
+        flag = f'--label_columns "{min(",".join(binary), but, key=len)}"'
+        hint = f" Columns that hold 0 and 1 alone{words} ({few(binary)}) can be a label each: {flag}."
         then = inputs_of(asked._replace(label_columns=binary), rows, (), False, None)
         if inputs.kind != "images" and then.kind == "features":
             hint += " Other columns of numbers are then features."
     elif (several := _other_forms(rows))[0]:
         hint = f" The columns {few(several[0])} {several[1]}"
-    if why and not binary:
-        hint = f" It{why.removeprefix(source)}"
+    if why:
+        hint += f" It{why.removeprefix(source)}"
+    elif binary and (other := [name for name in others if name not in labels]):
+        hint += f" Without this flag, other columns are in the way: {few(other)}."
     if all(isinstance(value, str) for values in rows.values() for value in values[:1]):  # as in a file of lines
         hint += " If its first row is data, put a header above it."
     raise DataError(
-        f"{source} has no column 'labels' or 'label'; its columns are {', '.join(rows)}.{did_you_mean('labels', rows)} "
-        f"Name the right one with --label_column.{hint}"
+        f"{source} has no column 'labels' or 'label'; its columns are {few([*rows], 20)}."
+        f"{did_you_mean('labels', rows)} Name the right one with --label_column.{hint}"
     )
 
 

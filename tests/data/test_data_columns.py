@@ -102,6 +102,25 @@ def test_numbers_beside_a_text_are_no_features(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("header", "options", "flag", "way"),
+    [
+        (["author", "body", "a b", "c"], {}, '"a b,c"', "It has 2 columns of text: author, body. Name the one"),
+        (["author", "body", "a b", "c"], {"text_column": "body"}, '"a b,c"', "other columns are in the way: author."),
+        (["body", "author", *"abcdefghijk"], {"text_column": "body"}, '"all_but body,author"', "the way: author."),
+        (["query", "a b", "c"], {}, '"a b,c"', "It has no column of text .* 'query' holds repeated words"),
+    ],
+)
+def test_what_stands_in_the_way_of_columns_of_labels_is_named(tmp_path, header, options, flag, way):
+    count = len([name for name in header if name in ("author", "body", "query")])
+    rows = [[f"q{i % 2}" if header[0] == "query" else f"a text {i}"] * count + [i % 2] * 11 for i in range(40)]
+    path = csv(tmp_path / "d.csv", header, [row[: len(header)] for row in rows])
+    with pytest.raises(DataError, match=f"can be a label each: --label_columns {flag}.*{way}"):
+        load_multilabel(path, **options)
+    chosen = {"text_column": options.get("text_column", header[count - 1]), "label_columns": [flag.strip('"')]}
+    assert load_multilabel(path, **chosen).label_names == header[count:]
+
+
+@pytest.mark.parametrize(
     ("rows", "message"),
     [
         ([("i love it", "joy"), ("so sad", "grief"), ("great", "joy")], "first row .i love it, joy. looks like data"),

@@ -227,7 +227,7 @@ ROWS = "".join(f"{i / 7},{i % 2}\n" for i in range(20))
             "a.csv",
             "width,heat\n" + ROWS,
             {},
-            "alone .heat. can be a label each: --label_columns. Other columns of num",
+            'alone .heat. can be a label each: --label_columns "heat". Other columns of num',
         ),
         (
             "a.csv",
