@@ -521,7 +521,8 @@ def _multi_hot(
             wrong = [v for v in cell if v is not None and str(v) not in MULTI_HOT]
             if wrong:
                 raise DataError(
-                    f"{where}: multi-hot labels must be 0 or 1, or -1 or empty if unknown; found {wrong[0]!r}."
+                    f"{where}: multi-hot labels must be 0 or 1, or -1 or empty if unknown; found {wrong[0]!r}. Correct "
+                    "it. If numbers are names, set --label_format names."
                 )
             matrix[row] = [-1 if v is None else float(v) for v in cell]
         matrices[split] = matrix

@@ -55,6 +55,14 @@ def test_blanks_in_a_header_belong_to_no_name(tmp_path):
     assert load_multilabel(str(tmp_path / "a.csv")).label_names == ["cat", "dog"]
 
 
+def test_numbers_of_versions_are_names_if_it_is_said(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text,labels\n" + "".join(f"text {i},{('1.1', '3.10')[i % 2]}\n" for i in range(20)))
+    with pytest.raises(DataError, match="found '1.1'. Correct it. If numbers are names, set --label_format names"):
+        load_multilabel(str(path))
+    assert load_multilabel(str(path), label_format="names").label_names == ["1.1", "3.10"]
+
+
 def test_numbers_that_pandas_wrote_as_floats_are_ids_and_codes_are_names(tmp_path):
     for labels, expected in (
         (("1.0", "0.0"), ["0", "1"]),
