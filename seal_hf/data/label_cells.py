@@ -211,6 +211,7 @@ def label_matrix(
     source: str,
     place: Callable[[str, int], str] | None = None,
     dtype: type = np.float32,
+    file: str | None = None,
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Label cells by split -> multi-hot matrices (N, L) by split, and the L names.
 
@@ -218,7 +219,7 @@ def label_matrix(
     has a value twice (no list of ids has) or all rows have the same length >= 2 (as ids, they would all be equal). Else
     it means `ids`. Without `names`, ids count from 0 to the largest, and names are sorted. In multi-hot lists -1 and
     None are unknown labels, -1 in the matrix; elsewhere None is not a label. Messages name
-    the `place` of a split's row.
+    the `place` of a split's row, and the `file` that the `names` are from.
 
     Raises:
         DataError: an unknown name, an id outside the range, a ragged or non-binary multi-hot row, no label at all.
@@ -233,8 +234,11 @@ def label_matrix(
     guessed = label_format == "auto"
     if guessed:
         label_format = guess_format(values, len(names) if names else None)
+    remedy = ""
+    if names and file:
+        remedy = f" {file} has {len(names)} names: add the missing ones to it, or correct the label."
     if label_format == "multi_hot":
-        return _multi_hot(cells, names, source, place, dtype)
+        return _multi_hot(cells, names, source, place, dtype, remedy)
     cells = {split: [[v for v in cell if v is not None] for cell in rows] for split, rows in cells.items()}
     values = [cell for rows in cells.values() for cell in rows]
     if label_format == "names":
@@ -269,7 +273,7 @@ def label_matrix(
             for value in cell:
                 i = index.get(str(value), -1) if label_format == "names" else index[value]
                 if not 0 <= i < len(known):
-                    raise DataError(_unknown_label(value, known, label_format, place(split, row)))
+                    raise DataError(_unknown_label(value, known, label_format, place(split, row)) + remedy)
                 matrix[row, i] = 1
         matrices[split] = matrix
     return matrices, list(known)
@@ -506,6 +510,7 @@ def _multi_hot(
     source: str,
     place: Callable[[str, int], str],
     dtype: type,
+    remedy: str,
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     counts = Counter(len(cell) for rows in cells.values() for cell in rows)
     expected = len(names) if names else counts.most_common(1)[0][0] if counts else 0
@@ -517,7 +522,7 @@ def _multi_hot(
         for row, cell in enumerate(rows):
             where = place(split, row)
             if len(cell) != expected:
-                raise DataError(f"{where}: the multi-hot labels have {len(cell)} entries, expected {expected}.")
+                raise DataError(f"{where}: the multi-hot labels have {len(cell)} entries, expected {expected}.{remedy}")
             wrong = [v for v in cell if v is not None and str(v) not in MULTI_HOT]
             if wrong:
                 raise DataError(

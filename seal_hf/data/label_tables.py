@@ -575,6 +575,7 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
     ):
         label_format = "ids"
     known = classes or found.names
+    file = LABEL_LIST if known and not classes else None
     form = _form(cells) if label_format == "auto" else label_format
     if form == "names" and not classes and mark is None:
         cells, note = split_joined(cells, raw, known)
@@ -593,7 +594,7 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
         if form == "ids" or (form == "multi_hot" and {len(cell) for cell in values} == {len(names)}):
             known = names
             found.notes.append(f"label names from {file}.")
-    labels, names = label_matrix(cells, known, label_format, found.source, found.place)
+    labels, names = label_matrix(cells, known, label_format, found.source, found.place, file=file)
     if known and not classes and form == "ids" and not any((matrix[:, 0] > 0).any() for matrix in labels.values()):
         found.notes.append(f"no row has the id 0, {names[0]!r}. Ids count from 0: do those of the data count from 1?")
     if not known:

@@ -210,13 +210,26 @@ def _read_files(files: dict[str, Path], reading: Reading, seed: int, notes: list
 
 
 def _name_ids(rows: Rows, file: Path) -> list[str]:
-    """Names for tags that are ids, from a file beside the data, in place; and a note."""
+    """Names for tags that are ids, from a file beside the data, in place; and a note.
+
+    Raises:
+        DataError: the file has too few names.
+    """
     tags = {tag for row in rows["tags"] for tag in row}
     named = names_beside(file, (LABEL_LIST,)) if tags and all(map(str.isdigit, tags)) else None
-    if named is not None and all(int(tag) < len(named[0]) for tag in tags):
-        rows["tags"] = [[named[0][int(tag)] for tag in row] for row in rows["tags"]]
-        return [f"names of tags from {named[1]}."]
-    return []
+    if named is None:
+        return []
+    names, of_names = named
+    largest = max(map(int, tags))
+    if largest < len(names):
+        rows["tags"] = [[names[int(tag)] for tag in row] for row in rows["tags"]]
+        return [f"names of tags from {of_names}."]
+    if tags <= set(names):  # numbers that are names
+        return []
+    raise DataError(
+        f"{file}: {of_names} has {len(names)} names, but id {largest} occurs; ids count from 0. Add the missing names "
+        "to it, or correct the tags."
+    )
 
 
 def _complete(splits: dict[str, Rows], seed: int, notes: list[str]) -> dict[str, Rows]:

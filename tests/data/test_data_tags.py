@@ -207,6 +207,15 @@ def test_numbers_as_tags_are_in_their_order(tmp_path):
     assert data.label_names == ["2", "9", "10"]
 
 
+@pytest.mark.parametrize("name", ["labels.txt", "classes.txt"])
+def test_a_file_with_too_few_names_of_ids_is_named(tmp_path, name):
+    (tmp_path / name).write_text("O\nA\n10\n")
+    with pytest.raises(DataError, match=f"train.conll: {name} has 3 names, but id 10 occurs; ids count from 0. Add"):
+        load_tags(folder(tmp_path, train="a\t10\nb\t1\n", dev="a\t0\n"))
+    numbers = load_tags(folder(tmp_path, train="a\t10\n", dev="a\t10\n"))
+    assert numbers.label_names == ["10"]
+
+
 def test_train_subsets(tmp_path):
     path = folder(tmp_path, train="".join(f"w{i}\tT{i % 5}\n\n" for i in range(30)), dev="x\tT0\n")
     assert [words for words, _ in rows(load_tags(path, max_train_rows=3))] == [["w0"], ["w1"], ["w2"]]

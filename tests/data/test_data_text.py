@@ -301,18 +301,25 @@ HEADED = {"train_csv": labelled(OK), "dev_csv": labelled(OK[:2])}
         ({**HEADED, "dev_csv": "text,labels\n"}, ["dev.csv is empty", "no rows"]),
         ({**HEADED, "dev_csv": table(["text", "label"], OK)}, ["dev.csv", "Did you mean 'label'?"]),
         ({**HEADED, "dev_csv": table(["texts", "labels"], OK)}, ["dev.csv", "Did you mean 'texts'?"]),
-        ({**HEADED, "labels_txt": "joy\n"}, ["train.csv, line 3", "'1'", "range 0..0 of 1 labels"]),
+        (
+            {**HEADED, "labels_txt": "joy\n"},
+            ["train.csv, line 3", "'1'", "range 0..0 of 1 labels", "labels.txt has 1 names: add"],
+        ),
+        (
+            {**HEADED, "train_csv": labelled([("a", "0,2")] * 9), "id2label_json": '{"0": "a", "1": "b"}'},
+            ["train.csv, line 2", "label '2' is not an id in the range 0..1", "id2label.json has 2 names: add"],
+        ),
         ({**HEADED, "labels_txt": "joy\n\nfear\n"}, ["labels.txt", "one label per line", "''"]),
         ({**HEADED, "labels_txt": "joy\njoy\n"}, ["labels.txt", "each once", "'joy'"]),
         ({**HEADED, "labels_txt": ""}, ["labels.txt", "one label per line"]),
         (
             {**HEADED, "dev_csv": labelled([("v", "jot")]), "labels_txt": "joy\n0\n1\n"},
-            ["dev.csv, line 2", "'jot'", "not one of the 3 known labels", "Did you mean 'joy'?"],
+            ["dev.csv, line 2", "'jot'", "not one of the 3 known labels", "Did you mean 'joy'?", "labels.txt has 3 n"],
         ),
         (
             {**HEADED, "train_csv": labelled([("a", "1,0")] * 9), "labels_txt": "a\nb\n",
              "dev_csv": labelled([("a", "0,0,1")])},
-            ["dev.csv, line 2", "3 entries, expected 2"],
+            ["dev.csv, line 2", "3 entries, expected 2", "labels.txt has 2 names: add the missing"],
         ),
     ],
 )  # fmt: skip
