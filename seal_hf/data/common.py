@@ -382,8 +382,8 @@ def _first_rows(inputs: Any, count: int) -> Any:
 
 
 def label_notes(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> list[str]:
-    """Counts of rows without labels, of unknown labels, of labels that are never 0, and of labels that occur in no
-    training row or in no row at all. All are kept."""
+    """Counts of rows without labels, of unknown labels, of labels that are never 0, of labels that occur in no
+    training row or in no row at all, and of labels of every row. All are kept."""
     empty = sum(int((y == 0).all(1).sum()) for y in labels.values())
     total = sum(len(y) for y in labels.values())
     notes = [f"{empty} of {total} rows have no label (kept)."] if empty else []
@@ -411,4 +411,9 @@ def label_notes(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> list[
     if nowhere:
         said = f"{len(nowhere)} of {len(names)} labels have no row"
         notes.append(f"{said} (kept, with an F1 of 0 in macro averages): {few(nowhere, 5)}.")
+    in_all = np.all([(y > 0).all(0) for y in labels.values()], axis=0)
+    everywhere = [names[i] for i in np.flatnonzero(in_all).tolist()]
+    if everywhere:
+        said = f"{len(everywhere)} of {len(names)} labels have every row"
+        notes.append(f"{said} (kept, with nothing to learn, but an F1 of 1 in macro averages): {few(everywhere, 5)}.")
     return notes
