@@ -452,9 +452,13 @@ def _checked_names(folder: Path, name: str, table: Table, names: list[str], sour
     missing = [label for label in names if label not in columns]
     if missing or not names:
         first = f"; the first: {missing[0]!r}.{did_you_mean(missing[0], table.names)}" if missing else ""
+        if missing and missing[0] in table.attributes:
+            first = (
+                f"; the first: {missing[0]!r}. Declare it as {{0,1}}, and write 0 and 1 (? for unknown) in its rows."
+            )
         raise DataError(
-            f"{source}: {len(missing)} of {len(names)} labels are not numeric or two-valued attributes of "
-            f"{name}.arff{first}"
+            f"{source}: {len(missing)} of {len(names)} labels are no attributes of {name}.arff with the values 0 and "
+            f"1, or no and yes{first}"
         )
     twice = next((label for label in names if label in table.repeated), None)
     if twice is not None:  # the others would be features that reveal the label

@@ -336,7 +336,16 @@ def test_normalisation_may_leave_columns_of_0_and_1_as_they_are(tmp_path):
         (ATTRIBUTES, [*ROWS[:4], "-inf,0,1"], ["toy.arff", "infinite", "row 4", "'x'", "-inf"]),
         (ATTRIBUTES, [*ROWS[:4], "1e300,0,1"], ["toy.arff", "infinite", "row 4", "'x'"]),  # beyond float32
         (["x numeric", "a numeric", "b {0,1}"], ["1,2,1"], ["label 'a'", "2.0", "row 0", "0 or 1"]),
-        (["x numeric", "a {p,q,r}", "b {0,1}"], ["1,p,1"], ["toy.xml", "1 of 2 labels", "'a'", "two-valued"]),
+        (
+            ["x numeric", "a {p,q,r}", "b {0,1}"],
+            ["1,p,1"],
+            ["toy.xml", "1 of 2 labels", "'a'", "with the values 0 and 1"],
+        ),
+        (
+            ["x numeric", "a {-1,1}", "b {0,1}"],
+            ["1,-1,1"],
+            ["values 0 and 1, or no and yes", "'a'. Declare it as {0,1}"],
+        ),
         (["x numeric", "aa {0,1}", "b {0,1}"], ["1,0,1"], ["toy.xml", "1 of 2 labels", "'a'", "Did you mean 'aa'"]),
         (ATTRIBUTES[1:], ["0,1"] * 10, ["no attribute is a feature"]),
         (ATTRIBUTES, ROWS[:2], ["validation split is empty", "'train': 1"]),
