@@ -18,6 +18,7 @@ import arff
 import numpy as np
 
 from ..utils.messages import did_you_mean, few
+from .column_choice import is_index
 from .common import SPLITS, DataError, MultiLabelData, Origins, check_finite, feature_data, id_column
 from .hierarchy import path_hierarchy
 from .label_cells import place_of
@@ -268,7 +269,7 @@ def numbers(
     return np.concatenate(blocks, axis=1), out_names, found
 
 
-def _is_identifier(column: Sequence) -> bool:
+def _is_identifier(column: Sequence | np.ndarray) -> bool:
     return len(column) > 10 and len(set(column)) > IDENTIFIER_SHARE * len(column)
 
 
@@ -337,10 +338,21 @@ def load_arff_folder(
         raise DataError(f"{folder}: `keep_root` is set, but there is no `class hierarchical` attribute. Leave it out.")
     else:
         name, splits, origins, features, labels, notes = _mulan(folder, tables, seed)
-    identifiers = next(iter(tables.values())).identifiers
+    first = next(iter(tables.values()))
+    identifiers = first.identifiers
     if identifiers:
         action = "kept as an integer" if keep_id else "dropped"
         notes.append(f"identifier attribute {', '.join(identifiers)} {action}.")
+    numbered = [
+        name
+        for name in features
+        if is_index(name, ()) and name not in identifiers and _is_identifier(first.values[:, first.names.index(name)])
+    ]
+    if numbered:
+        notes.append(
+            f"numbers that differ in each row are features: {few(numbered)}. If they number the rows, declare them as "
+            "string: such attributes are left out."
+        )
     repeated = sorted({name for table in tables.values() for name in table.repeated})
     if repeated:
         notes.append(f"{len(repeated)} attribute names repeat; all but the first are numbered: {few(repeated)}.")

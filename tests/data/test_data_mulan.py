@@ -240,6 +240,17 @@ def test_an_attribute_of_different_values_is_an_identifier(tmp_path, kind):
     assert "identifier attribute key kept as an integer." in kept.notes
 
 
+def test_a_number_called_id_is_a_feature_and_noted(tmp_path):
+    rows = [f"{7 * i},{i},{i % 2},1" for i in range(20)]
+    data = load(write(tmp_path, ["id numeric", *ATTRIBUTES], rows))
+    (note,) = (note for note in data.notes if "differ in each row" in note)
+    assert "features: id." in note and data.feature_names == ["id", "x"]
+    assert load(write(tmp_path, ["id string", *ATTRIBUTES], rows)).feature_names == ["x"]
+    assert not any(
+        "differ in" in note for note in load(write(tmp_path, ["id numeric", *ATTRIBUTES], rows[:9] * 2)).notes
+    )
+
+
 def test_strings_that_identify_rows_are_numbered_in_one_file_alone(tmp_path):
     for part in ("train", "test"):
         folder = write(
