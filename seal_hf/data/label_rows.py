@@ -64,6 +64,7 @@ class TextReader:
         self.columns: Sequence[str] = table.columns
         self.types = table.types
         self.notes = [table.note] if table.note else []
+        self._empty = 0  # texts of the rows read
 
     @property
     def total(self) -> int | None:
@@ -75,9 +76,12 @@ class TextReader:
         return None if self.label_column is None else self.table.label_names(self.label_column)
 
     def chunks(self, size: int) -> Iterator[Chunk]:
+        self._empty = count = 0
         for part in parts(self._rows(), size):
+            count += len(part) * len(self.text_columns)
             yield Chunk([row for _, row in part], self.inputs(part), self._gold(part))
-        self.notes += [note for note in self.table.notes if note not in self.notes]
+        empty = [f"{self._empty} of {count} texts are empty (kept)."] if self._empty else []
+        self.notes += [note for note in [*self.table.notes, *empty] if note not in self.notes]
 
     def _rows(self) -> Iterator[Row]:
         """The rows; with gold labels, without those that annotators rejected or did not answer."""
@@ -101,6 +105,7 @@ class TextReader:
     def inputs(self, part: Sequence[Row]) -> Any:
         place = self.table.place
         texts = [[text_cell(row[name], place(number)) for number, row in part] for name in self.text_columns]
+        self._empty += sum(not text.strip() for column in texts for text in column)
         return texts[0] if len(texts) == 1 else [*zip(*texts, strict=True)]
 
     def _gold(self, part: Sequence[Row]) -> list[list] | np.ndarray | None:

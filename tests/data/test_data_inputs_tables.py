@@ -249,6 +249,21 @@ def test_texts_that_are_no_strings_are_named_by_line(tmp_path):
 # Gold labels
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'text,n\na,1\n,2\n" ",3\nb,4\n'),
+        ("a.jsonl", '{"text": "a"}\n{"text": null}\n{"text": ""}\n{"text": "b"}\n'),
+    ],
+)
+def test_empty_texts_are_counted(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    reader = TextReader(open_table(str(tmp_path / name)), "text")
+    for _ in range(2):  # an evaluation reads the rows twice
+        assert [text.strip() for chunk in reader.chunks(3) for text in chunk.inputs] == ["a", "", "", "b"]
+    assert reader.notes == ["2 of 4 texts are empty (kept)."]
+
+
 def test_label_cells_are_those_of_the_loaders(tmp_path):
     path = write_plainly(tmp_path / "new.jsonl", [{"text": "a", "y": cell} for cell in (["joy"], "joy|fear", None)])
     (chunk,) = TextReader(open_table(str(path)), "text", "y").chunks(5)
