@@ -3,7 +3,7 @@ tables in memory, on disk or on the Hub."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike, fspath
@@ -35,12 +35,22 @@ from .column_choice import (
     shown_values,
     text_cell,
 )
-from .common import IMAGE, NORMALIZE, DataError, MultiLabelData, Origins, feature_data, find_data, label_data
+from .common import (
+    IMAGE,
+    NORMALIZE,
+    DataError,
+    MultiLabelData,
+    Origins,
+    feature_data,
+    find_data,
+    groups_of,
+    label_data,
+)
 from .embedded import load_digit_groups, load_digit_images
 from .exports import rejected
 from .feature_tables import are_lists, feature_lists, feature_names, feature_rows, has_features, number_columns
 from .hierarchy import Pairs, with_hierarchy
-from .hygiene import name_notes, separator_notes, single_label_notes
+from .hygiene import keys_of, name_notes, separator_notes, single_label_notes
 from .image_tables import image_column, named_images, stored_images
 from .label_cells import (
     as_vectors,
@@ -384,7 +394,7 @@ def load_read(
         labels, names = _label_sets(found, chosen.labels, columns)
     notes += name_notes(names, sum((matrix > 0).sum(0) for matrix in labels.values()).tolist())
     notes += single_label_notes(np.concatenate([(matrix > 0).sum(1) for matrix in labels.values()]), len(names))
-    parts = complete_splits(labels, seed, notes)
+    parts = complete_splits(labels, seed, notes, _copies(values))
     weights = _weights(found, columns.sample_weight, *parts["train"], max_train_rows)
     train, rows_of_train = parts["train"]
     of_train = soft[train][rows_of_train] if soft else None
@@ -408,6 +418,17 @@ def load_read(
     if isinstance(table, LineTable) and table.indices is not None:
         data.columns["first_index"] = table.indices.first
     return data
+
+
+def _copies(values: Mapping[str, Any]) -> np.ndarray | None:
+    """A number for each row of the part that is split here, the same for rows with the same input, which stay together.
+    Empty texts differ. None without such rows, or if one input stands in more than a tenth of the rows: it would fill a
+    split."""
+    split = "all" if "all" in values else "train"
+    if split not in values or "validation" in values:
+        return None
+    groups = groups_of(key or row for row, key in enumerate(keys_of(values[split])))
+    return groups if 1 < np.bincount(groups).max(initial=0) <= len(groups) / 10 else None
 
 
 def _columns_read(inputs: Inputs, chosen: Chosen, columns: Columns) -> dict[str, Any]:

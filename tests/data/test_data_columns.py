@@ -265,6 +265,24 @@ def test_rows_that_occur_twice_are_counted(tmp_path):
     )
 
 
+@pytest.mark.parametrize("files", [("d",), ("train", "test")])
+def test_copies_of_an_input_stay_in_one_part_of_a_split_made_here(tmp_path, files):
+    def parts(texts):
+        for name in files:
+            rows = [(text, i % 2, i // 2 % 2) for i, text in enumerate(texts if name != "test" else ["z"])]
+            path = csv(tmp_path / f"{name}.csv", ["text", "a", "b"], rows)
+        data = load_multilabel(str(tmp_path) if len(files) > 1 else path)
+        return [data.train["text"][:], data.validation["text"][:], data.test["text"][:]], " ".join(data.notes)
+
+    texts = [f"t{i // 2 if i < 60 else i}" for i in range(100)]  # 30 twice, 40 once
+    found, notes = parts(texts)
+    assert not set(found[0]) & set(found[1]) and not set(found[0]) & set(found[2])
+    assert sorted(sum(found, [])) == sorted(texts + ["z"] * (len(files) - 1)) and "two splits" not in notes
+    assert found == parts(texts)[0]
+    found, notes = parts(["none"] * 20 + texts[20:] + [""] * 20)  # a fifth of the rows: would fill a part
+    assert "none" in found[0] and "none" in found[1] and "two splits" in notes
+
+
 # ARFF
 
 XML = '<labels><label name="L"></label></labels>'
