@@ -404,7 +404,8 @@ def gold_labels(
         vectors = as_vectors(every)
         cells, label_format = vectors["all"], label_format if vectors is every else "multi_hot"
     known = guess_format(cells, len(names or labels)) if label_format == "auto" else label_format
-    if known == "ids" and label_format == "auto" and not names and _are_names(cells, labels):
+    numbers = known == "ids" or any(str(v) not in MULTI_HOT for cell in cells for v in cell if v is not None)
+    if numbers and label_format == "auto" and not names and _are_names(cells, labels):
         known = label_format = "names"
     if known == "names":
         if not own & {str(value) for cell in cells for value in cell if str(value).endswith(".0")}:

@@ -538,6 +538,11 @@ def test_features_of_a_table(tmp_path, suffix):
         FeatureTable(open_table(str(write_plainly(tmp_path / "other.csv", [{"text": "a"}]))), 3)
 
 
+def test_versions_that_are_names_of_the_model_are_no_multi_hot_labels():
+    assert gold_labels([["1.1"], ["3.10", "1.1"]], ["1.1", "3.10"], None, "auto", "x").tolist() == [[1, 0], [1, 1]]
+    assert gold_labels([["1", "0"], ["0", "1"]], ["1", "0"], None, "multi_hot", "x").tolist() == [[1, 0], [0, 1]]
+
+
 def test_numbers_that_are_names_of_the_model_are_no_ids():
     found = gold_labels([["1"], ["2", "3"]], ["1", "2", "3", "3+"], None, "auto", "new.csv")
     assert found.tolist() == [[1, 0, 0, 0], [0, 1, 1, 0]]
