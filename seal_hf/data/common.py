@@ -414,6 +414,6 @@ def label_notes(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> list[
     in_all = np.all([(y > 0).all(0) for y in labels.values()], axis=0)
     everywhere = [names[i] for i in np.flatnonzero(in_all).tolist()]
     if everywhere:
-        said = f"{len(everywhere)} of {len(names)} labels have every row"
+        said = f"{len(everywhere)} of {len(names)} labels are in every row"
         notes.append(f"{said} (kept, with nothing to learn, but an F1 of 1 in macro averages): {few(everywhere, 5)}.")
     return notes

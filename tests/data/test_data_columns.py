@@ -224,7 +224,7 @@ def test_a_column_that_names_splits_is_noted(tmp_path):
 def test_a_label_of_every_row_is_noted(tmp_path):
     header = ["text", "a", "b", "c"]
     notes = load_multilabel(csv(tmp_path / "d.csv", header, [(f"t{i}", 1, i % 2, 1) for i in range(40)])).notes
-    said = "2 of 3 labels have every row (kept, with nothing to learn, but an F1 of 1 in macro averages): a, c."
+    said = "2 of 3 labels are in every row (kept, with nothing to learn, but an F1 of 1 in macro averages): a, c."
     assert said in notes
     notes = load_multilabel(csv(tmp_path / "d.csv", header, [(f"t{i}", 1, i % 2, i and 1) for i in range(40)])).notes
     assert said.replace("2 of", "1 of").replace("a, c", "a") in notes
