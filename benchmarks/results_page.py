@@ -13,6 +13,7 @@ from pathlib import Path
 from pages import (
     archive,
     comparisons,
+    energy_networks,
     few_labels,
     gains,
     label_recipes,
@@ -31,7 +32,17 @@ README = Path("README.md")
 def pages() -> dict[Path, str]:
     """Every page that is generated, by its path in the project."""
     found = {ARCHIVE / f"{name}.md": text for name, text in archive.all_pages().items()}
-    for module in (summary, labels, label_recipes, papers, schedule, structures, few_labels, comparisons):
+    for module in (
+        summary,
+        labels,
+        label_recipes,
+        papers,
+        schedule,
+        energy_networks,
+        structures,
+        few_labels,
+        comparisons,
+    ):
         found |= {PAGES / f"{name}.md": text for name, text in module.all_pages().items()}
     base = f"{PAGES.as_posix()}/"
     of_gains = {"questions": gains.questions(base), "gains": f"{gains.gains(base)}\n\n{gains.how_to_read()}"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from statistics import mean
 
 from . import runs
@@ -9,7 +10,16 @@ from .markdown import archived, bash, page, prose, section, table
 from .published import FIGURES
 from .runs import CALIBRATED, DECIDED
 
-METHODS = {  # as a run's suffix and a published row call it -> as the papers do
+# as a run's suffix and a published row call it -> as the papers do
+METHODS = {
+    "ce": "cross-entropy",
+    "infnet": "margin (InfNet+)",
+    "regression": "regression",
+    "regression_s": "regression-s",
+    "ranking": "ranking",
+    "nce": "NCE",
+}
+STATIC = {
     "ce": "cross-entropy",
     "gbi_spen": "SPEN alone",
     "gbi_dvn": "DVN alone",
@@ -17,11 +27,6 @@ METHODS = {  # as a run's suffix and a published row call it -> as the papers do
     "static_margin": "SEAL-static, margin",
     "static_regression": "SEAL-static, regression",
     "static_nce": "SEAL-static, NCE",
-    "infnet": "margin (InfNet+)",
-    "regression": "regression",
-    "regression_s": "regression-s",
-    "ranking": "ranking",
-    "nce": "NCE",
 }
 SEARCHED = {  # data -> the comparison whose cross-entropy was searched
     "cal500": "cal500_held",
@@ -50,15 +55,16 @@ def papers() -> str:
     return page(
         "The papers' tables",
         prose("""
-            Lee et al. 2022 visit each batch n_F times. A visit has n_E updates of the loss-net and one of the task-net.
-            They choose the epoch and decide at 0.5. These runs do the same, with the settings of their files and
-            nets of the same numbers of parameters (Table 17), on other folds. The
-            last row of a table is the cross-entropy that was searched here."""),
+            Lee et al. 2022 visit each batch n_F times. A visit has n_E updates of the loss-net and one of the task-net
+            ([what that does](schedule.md)). They choose the epoch and decide at 0.5. These runs do the same, with the
+            settings of their files and nets of the same numbers of parameters (Table 17), on other folds. The last row
+            of a table is the cross-entropy that was searched here. [Energy networks alone](energy-networks.md), and
+            SEAL-static, have tables of their own."""),
         prose("""
             Figures are test example F1 in percent, mean ± standard deviation over seeds. *Calibrated* decides the same
             nets by the calibrated expected F1."""),
         prose(f"**In short.** {_in_short()} {_searched_leads()}"),
-        *(section(data, prose(DIFFERS[data]), _table(data)) for data in SEARCHED if _found(data)),
+        *(section(data, prose(DIFFERS[data]), _with_searched(data)) for data in SEARCHED if _found(data)),
         section(
             "Rows without runs",
             prose("""
@@ -76,9 +82,9 @@ def papers() -> str:
     )
 
 
-def _found(data: str) -> dict[str, runs.Runs]:
+def _found(data: str, names: Iterable[str] = METHODS) -> dict[str, runs.Runs]:
     """The runs of each method with the papers' settings."""
-    found = {method: runs.of_recipe(_recipe(data, method)) for method in METHODS}
+    found = {method: runs.of_recipe(_recipe(data, method)) for method in names}
     return {method: each for method, each in found.items() if each}
 
 
@@ -107,8 +113,7 @@ def _gain_of_chosen(data: str, key: str) -> runs.Gain | None:
 
 def _taught(data: str) -> list[runs.Runs]:
     """The runs of each loss-net with three seeds that teaches a task-net."""
-    found = _found(data).items()
-    return [each for method, each in found if method != "ce" and not method.startswith("gbi_") and len(each) >= 3]
+    return [found for method, found in _found(data).items() if method != "ce" and len(found) >= 3]
 
 
 def _searched_leads() -> str:
@@ -119,10 +124,16 @@ def _searched_leads() -> str:
 
     best = {data: max(map(score, found.values())) for data in SEARCHED if (found := _found(data))}
     ahead = [data for data, row in best.items() if score(runs.of_method(SEARCHED[data], "ce")) > row]
-    return f"Calibrated, the searched cross-entropy is ahead of every row on {' and '.join(ahead)}."
+    return f"Calibrated, the searched cross-entropy is ahead of every row on {', '.join(ahead[:-1])} and {ahead[-1]}."
 
 
-def _table(data: str) -> str:
-    rows = [[METHODS[method], FIGURES[method][data], *runs.decided(found)] for method, found in _found(data).items()]
-    rows.append(["cross-entropy, searched", "-", *runs.decided(runs.of_method(SEARCHED[data], "ce"))])
+def _with_searched(data: str) -> str:
+    searched = ["cross-entropy, searched", "-", *runs.decided(runs.of_method(SEARCHED[data], "ce"))]
+    return f"{methods(data, METHODS)}\n| {' | '.join(searched)} |"
+
+
+def methods(data: str, names: Mapping[str, str]) -> str:
+    """The table of some methods on a data set. `names` are those of its rows."""
+    found = _found(data, names)
+    rows = [[names[method], FIGURES[method][data], *runs.decided(each)] for method, each in found.items()]
     return table(["method", "published at 0.5", "seeds", *DECIDED], rows)

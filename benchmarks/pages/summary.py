@@ -10,7 +10,8 @@ from .structures import least_cosine, range_of_outputs
 
 PAGES = {
     "papers": "runs with the papers' own settings, beside published figures",
-    "schedule": "many updates of the loss-net for each of the task-net, and where inference begins",
+    "schedule": "many updates of the loss-net for each of the task-net",
+    "energy-networks": "energy networks alone, and as a fixed loss",
     "labels": "what the decision gives, what a loss-net adds, whether it comes from dependencies",
     "texts": "fine-tuned encoders, rates, what a second net reads",
     "defaults": "what no flag but the data gives, beside cross-entropy and a logistic regression",
