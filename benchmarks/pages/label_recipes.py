@@ -126,8 +126,8 @@ def default_settings() -> str:
         prose("""
             What a newcomer gets with no flag but the data: by cross-entropy (`--loss ce`), and by the default, which
             is NCE for label sets and tags and regression for masks. A rule chooses λ1 while the net trains. Only
-            delicious has another flag, 6 epochs. Texts are the first 1,000 rows under MiniLM, in bf16. wnut17 has 1,000
-            training sentences, and its runs are older than the [head's own rate](#the-rate-of-a-fresh-head).
+            delicious has another flag, 6 epochs. Texts are the first 1,000 rows under MiniLM, in bf16. Runs of
+            wnut17, on 1,000 sentences, are older than the [head's own rate](#the-rate-of-a-fresh-head).
 
             Figures are those of the test set in percent, mean ± standard deviation over seeds. *Calibrated* is the
             example F1 of the calibrated expected F1. This command trains what is missing:"""),
@@ -138,7 +138,7 @@ def default_settings() -> str:
             prose("""
                 A fresh classifier at an encoder's rate hardly moves within some hundred steps. It is trained at 1e-2
                 by default (`--head_learning_rate`), and fresh layers below it at 1e-3. *Before*, encoder and head had
-                one rate, 1e-4 for label sets and 2e-4 for tags and roles, and the classifier of texts read the first token.
+                one rate, 1e-4 for label sets and 2e-4 for others, and the classifier of texts read the first token.
                 *Now* the head has 1e-2, beside 5e-5 for label sets and 2e-4 for the others, and the classifier reads the
                 mean of the tokens. Cross-entropy on data sets that did not choose these settings, the first 1,000
                 training rows:
