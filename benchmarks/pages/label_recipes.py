@@ -139,7 +139,7 @@ def default_settings() -> str:
                 A fresh classifier at an encoder's rate hardly moves within some hundred steps. It is trained at 1e-2
                 by default (`--head_learning_rate`), and fresh layers below it at 1e-3. *Before*, encoder and head had
                 one rate, 1e-4 for label sets and 2e-4 for others, and the classifier of texts read the first token.
-                *Now* the head has 1e-2, beside 5e-5 for label sets and 2e-4 for the others, and the classifier reads the
+                *Now* the head has 1e-2, beside 5e-5 for label sets and 2e-4 for others, and the classifier reads the
                 mean of the tokens. Cross-entropy on data sets that did not choose these settings, the first 1,000
                 training rows:
             """),

@@ -72,7 +72,8 @@ def pixels(image: Any) -> np.ndarray:
         return np.asarray(image.convert("L"))
     if image.mode == "I" and (values := np.asarray(image)).min() >= 0 and values.max() <= RANGE_16:
         return values.astype(np.uint16)  # how pillow reads some files of 16 bits
-    return np.asarray(image if image.mode[0] in "LIF" else image.convert("RGB"))
+    values = np.asarray(image if image.mode[0] in "LIF" and image.mode != "LAB" else image.convert("RGB"))
+    return values.astype(values.dtype.newbyteorder("="), copy=False)  # big-endian in some TIFF files
 
 
 def _upright(image: Any) -> Any:
@@ -83,14 +84,21 @@ def _upright(image: Any) -> Any:
 
 
 def mask_values(mask: Any) -> np.ndarray:
-    """The stored values of a mask: indices of a palette; grey values of a GIF, which has nothing else; 0 and 1 for one
-    bit."""
+    """The stored values of a mask: indices of a palette; grey values of a GIF, which has nothing else, and of a palette
+    of which black and white alone are used, in any order; 0 and 1 for one bit."""
     image = _opened_cell(mask)
-    if getattr(image, "format", None) == "GIF":
+    if getattr(image, "format", None) == "GIF" or getattr(image, "mode", None) == "P":
         colours = np.asarray(image.convert("RGB"))
-        if (colours == colours[..., :1]).all():
+        is_grey = (colours == colours[..., :1]).all()
+        if is_grey and (image.format == "GIF" or _is_of_two(np.asarray(image), colours[..., 0])):
             return colours[..., 0]
     return _array(image)
+
+
+def _is_of_two(indices: np.ndarray, values: np.ndarray) -> bool:
+    """True if the used indices of a palette are one for black and one for white, or one of these alone."""
+    used = np.unique(values)
+    return set(used.tolist()) <= {0, 255} and len(np.unique(indices)) == len(used)
 
 
 def _array(values: Any) -> np.ndarray:

@@ -27,7 +27,7 @@ from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ..utils.messages import did_you_mean
+from ..utils.messages import closest, did_you_mean
 from .common import DataError
 from .label_cells import list_in_text
 
@@ -301,9 +301,12 @@ class SentenceRows:
             sentence.features[feature] = _strings(listed(row[feature], where), feature, where, size)
         if self.needs.predicate:
             place = row[self._field(row, "predicate", "predicate", (), where)]
-            if not isinstance(place, int) or not 0 <= place < size:
-                raise DataError(f"{where}: `predicate` is {place!r}; it must be the index of one of {size} words.")
-            sentence.predicate = place
+            whole = re.fullmatch(r"[0-9]+(\.0+)?", str(place)) is not None  # pandas writes 2.0, and csv texts
+            if not whole or int(float(place)) >= size:
+                raise DataError(
+                    f"{where}: `predicate` is {place!r}; it must be the number of one of {size} words, counted from 0."
+                )
+            sentence.predicate = int(float(place))
         if self.needs.tags:
             sentence.gold = self._gold(sentence, row, spans, isinstance(value, str))
         return sentence
@@ -404,7 +407,13 @@ class SentenceRows:
             self.counts[f"rows lack the field {trained!r} of training: {name!r} is read"] += 1
         if name is None:
             known = f"`{option}` is {given!r}, but " if given is not None and usual else ""
-            hint = f" Name the right one with --{option}." if usual and given is None else did_you_mean(wanted[0], row)
+            close = closest(wanted[0], row)
+            if usual and given is None:
+                hint = f" Name the right one with --{option}."
+            elif given == option:  # no column was asked for: the field has this name
+                hint = f" Rename {close!r} to {given!r}." if close else ""
+            else:
+                hint = did_you_mean(wanted[0], row)
             hint += MORE.get(option, "")
             raise DataError(
                 f"{where}: {known}the row has the fields {', '.join(row) or 'none'}; expected {' or '.join(wanted)}."

@@ -190,6 +190,13 @@ def test_objects_are_kept_whole(tmp_path):
 
 # --- mistakes --------------------------------------------------------------------------------------------------------
 
+
+@pytest.mark.parametrize("place", [1, "1", 1.0, "1.0"], ids=repr)
+def test_a_predicate_may_be_written_as_pandas_does(tmp_path, place):
+    row = read(tmp_path, "a.jsonl", lines({"words": ["a", "b"], "predicate": place}), Needs(predicate=True))[0]
+    assert row.predicate == 1
+
+
 GOLD, SRL, FEATURES = Needs(tags=TAGS), Needs(predicate=True), Needs(["pos"])
 
 
@@ -235,12 +242,14 @@ GOLD, SRL, FEATURES = Needs(tags=TAGS), Needs(predicate=True), Needs(["pos"])
         ("a.jsonl", lines({"words": ["a"], "text": "b"}), Needs(), {}, "`text` lacks the words of `words`"),
         ("a.jsonl", lines({"words": ["a"], "text": 5}), Needs(), {}, "`text` lacks the words of `words`"),
         ("a.jsonl", lines({"words": ["a"]}), SRL, {}, "fields words; expected predicate"),
+        ("a.jsonl", lines({"words": ["a"], "predicat": 0}), SRL, {}, "expected predicate. Rename 'predicat' to 'pred"),
+        ("a.jsonl", lines({"words": ["a", "b"], "predicate": True}), SRL, {}, "`predicate` is True; it must be"),
         (
             "a.jsonl",
             lines({"words": ["a"], "predicate": 1}),
             SRL,
             {},
-            "`predicate` is 1; it must be the index of one of 1",
+            "`predicate` is 1; it must be the number of one of 1 words, counted from 0",
         ),
         ("a.jsonl", lines({"words": ["a"], "pos": ["X", "Y"]}), FEATURES, {}, "1 words, but 2 values in `pos`"),
         ("a.jsonl", lines({"text": "a"}), FEATURES, {}, "`text` is a string, but other fields have a value per word"),

@@ -6,7 +6,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from seal_hf.data.common import DataError
-from seal_hf.data.image_files import as_rgb
+from seal_hf.data.image_files import as_rgb, pixels
 from seal_hf.data.masks import load_masks
 
 
@@ -247,6 +247,22 @@ def test_one_folder_is_split_and_one_bit_masks_are_read(tmp_path):
     assert data.train.masks.max() == 1
 
 
+@pytest.mark.parametrize("first", ["black", "white"])
+def test_a_palette_of_black_and_white_is_read_by_its_colours(tmp_path, first):
+    images, masks = pictures(10)
+    masks[0], masks[1] = 0, 1
+    write_folder(tmp_path, images, masks)
+    Image = pytest.importorskip("PIL.Image")
+    for i, mask in enumerate(masks):
+        indexed = Image.fromarray(mask if first == "black" else 1 - mask, "P")
+        indexed.putpalette([0, 0, 0, 255, 255, 255] if first == "black" else [255, 255, 255, 0, 0, 0])
+        indexed.save(tmp_path / "masks" / f"{i:03d}.png")
+    data = load_masks(str(tmp_path))
+    expected = {image.tobytes(): mask.tobytes() for image, mask in zip(images, masks, strict=True)}
+    for split in (data.train, data.validation, data.test):
+        assert [mask.tobytes() for mask in split.masks] == [expected[image.tobytes()] for image in split.images]
+
+
 @pytest.mark.parametrize("mode", ["L", "LA", "RGBA", "P", "1"])
 def test_images_of_other_modes_become_rgb(tmp_path, mode):
     images, masks = pictures(10)
@@ -264,8 +280,11 @@ def test_images_of_sixteen_bits_are_scaled_by_the_range_of_their_type(tmp_path):
     images, masks = pictures(10)
     write_folder(tmp_path, images[..., 0].astype(np.uint16) * 257, masks)
     data = load_masks(str(tmp_path))
+    Image = pytest.importorskip("PIL.Image")
     expected = {image[..., 0].tobytes() for image in images}
     assert {image[..., 2].tobytes() for image in data.train.images} < expected
+    big_endian = pixels(Image.frombytes("I;16B", (5, 6), images[0, ..., 0].astype(">u2").tobytes()))
+    assert big_endian.dtype == np.uint16 and (big_endian == images[0, ..., 0]).all()
     assert (as_rgb(np.array([[0, 4095], [40000, 65535]], np.uint16), "")[..., 0] == [[0, 15], [155, 255]]).all()
 
 

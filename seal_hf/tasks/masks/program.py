@@ -81,7 +81,7 @@ def kind(given: Namespace) -> str:
 def build(data: SegmentationData, arguments: Arguments) -> tuple[SealForSegmentation, Any]:
     """The task-net and the loss-net of a run, and the image processor that is saved with them."""
     nets, training = arguments.nets, arguments.training
-    crop = CROP_SIZE if nets.crop_size is None else nets.crop_size or None
+    crop = min(CROP_SIZE, *data.image_size) if nets.crop_size is None else nets.crop_size or None
     name = nets.model_name_or_path
     origin = arguments.origin(name)
     model = SealForSegmentation.for_data(data, name, crop_size=crop, **arguments.loss_net, **origin)

@@ -273,6 +273,25 @@ def test_the_curve_of_review_ends_without_loss_and_finds_losses_early():
     assert ours.mean() < entropy.mean() < losses.mean() / 2
 
 
+def test_arrays_of_other_shapes_and_frames_in_other_orders_are_refused():
+    p, labels = drawn(40)
+    fitted = LabelDecisions.fit(p, labels)
+    fitted.labels = list("abcde")
+    for wrong in (p[:, :2], p[0], p[None]):
+        with pytest.raises(ValueError, match=r"`probabilities` have the shape \(.*\); expected \(N, 5\)"):
+            fitted.decide(wrong)
+    with pytest.raises(ValueError, match=r"shape \(40, 5\) and `labels` \(40, 4\); expected \(N, L\) for both"):
+        LabelDecisions.fit(p, labels[:, :4])
+    with pytest.raises(ValueError, match=r"take np.stack\(\[p\[:, 1\] for p in probabilities\], 1\)"):
+        LabelDecisions.fit([np.stack([1 - column, column], 1) for column in p.T], labels)
+    pandas = pytest.importorskip("pandas")
+    frame, gold = pandas.DataFrame(p, columns=list("abcde")), pandas.DataFrame(labels, columns=list("abcde"))
+    assert LabelDecisions.fit(frame, gold) == LabelDecisions.fit(p, labels)
+    for other, name in ((gold[list("bacde")], "columns"), (gold[::-1], "index")):
+        with pytest.raises(ValueError, match=f"`probabilities` have the {name} .*labels.reindex_like"):
+            LabelDecisions.fit(frame, other)
+
+
 # --- files ------------------------------------------------------------------------------------------------------------
 
 

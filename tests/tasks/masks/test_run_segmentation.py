@@ -13,6 +13,7 @@ from tiny_masks import make, squares
 from transformers import AutoImageProcessor, pipeline
 
 from seal_hf import SealForSegmentation, fcn_image_processor, load_masks
+from seal_hf.data.tensors.images import CROP_SIZE
 from seal_hf.metrics import mask_metrics
 from seal_hf.tasks.masks import program as segmentation
 from seal_hf.utils.compat import image_processor_class
@@ -38,6 +39,12 @@ def data(tmp_path):
         rows = squares(count)
         np.savez(tmp_path / "squares" / f"squares_{split}.npz", images=rows.images, masks=rows.masks)
     return ["--dataset", str(tmp_path / "squares"), "--crop_size", "12", "--test_crop_size", "12"]
+
+
+def test_images_smaller_than_the_usual_crop_are_trained_on(tmp_path, data):
+    assert squares(1).masks.shape[1] < CROP_SIZE
+    metrics = segmentation.main([*QUIET, str(tmp_path / "out"), *data[:2], "--loss", "ce"])
+    assert 0 <= metrics["test_mean_iou"] <= 1
 
 
 def test_the_example_trains_and_writes(tmp_path, data, capsys):

@@ -238,7 +238,7 @@ class LabelDecisions(Decisions):
             (N, L) bool.
 
         Raises:
-            ValueError: the decoder is unknown, or the numbers of labels and thresholds differ.
+            ValueError: the decoder is unknown, or the probabilities are of another number of labels.
         """
         asked = self.named() if decoder is None else decoder
         return self.decide_by(probabilities, [asked])[asked]
@@ -246,12 +246,21 @@ class LabelDecisions(Decisions):
     def decide_by(self, probabilities: np.ndarray, names: Iterable[str | float]) -> dict[Any, np.ndarray]:
         """Label sets by several decoders, as from `decide`: decoder -> (N, L) bool. Work that decoders share is done
         once."""
+        self._check_matrix(probabilities)
         found: dict[Any, np.ndarray] = {name: np.empty(np.shape(probabilities), dtype=bool) for name in names}
         for rows in row_blocks(probabilities):
             p = np.asarray(probabilities[rows], dtype=np.float64)  # the thresholds were tuned in float64
             for name, decided in self._decided(p, found).items():
                 found[name][rows] = decided
         return found
+
+    def _check_matrix(self, probabilities: Any) -> None:
+        """Raises ValueError for probabilities that are not of the decisions' labels."""
+        shape = np.shape(probabilities)
+        known = self.labels if self.seen is None else self.seen.sets[0]
+        size = "L" if known is None else len(known)
+        if len(shape) != 2 or (known is not None and shape[1] != size):
+            raise ValueError(f"`probabilities` have the shape {shape}; expected (N, {size}).")
 
     def _decided(self, p: np.ndarray, names: Iterable[str | float]) -> dict[Any, np.ndarray]:
         """As `decide_by`, for a block of rows."""
@@ -356,8 +365,10 @@ class LabelDecisions(Decisions):
                 where it is. The costs of a label are not both 0.
 
         Raises:
-            ValueError: as `multilabel_metrics`, and if the decoder or target is unknown, or the costs are invalid.
+            ValueError: as `multilabel_metrics`, and if the decoder or target is unknown, the costs are invalid, or
+                pandas frames differ in their columns or rows.
         """
+        _check_pair(probabilities, labels)
         asked = decoder is not None and decoder.endswith(NEVER_EMPTY)
         options: dict[str, Any] = {"hierarchy": hierarchy, "seen": seen, "target": target, "costs": costs}
         rows = ValidationRows(
@@ -519,3 +530,21 @@ class LabelDecisions(Decisions):
         """The decisions saved with a classifier whose bias holds the threshold. The other numbers are dropped, since
         they are for the scores before folding."""
         return LabelDecisions(folded=self.decoder, threshold=0.5)
+
+
+def _check_pair(probabilities: Any, labels: Any) -> None:
+    """Raises ValueError for two arrays that are not (N, L) each, or pandas frames of other columns or rows."""
+    shapes = np.shape(probabilities), np.shape(labels)
+    if len(shapes[0]) != 2 or shapes[0] != shapes[1]:
+        is_list = len(shapes[0]) == 3 and shapes[0][2] == 2
+        hint = " Of scikit-learn's list take np.stack([p[:, 1] for p in probabilities], 1)." if is_list else ""
+        raise ValueError(
+            f"`probabilities` have the shape {shapes[0]} and `labels` {shapes[1]}; expected (N, L) for both.{hint}"
+        )
+    for name in ("columns", "index"):  # of pandas frames, which are not aligned here
+        ours, theirs = ([*getattr(values, name, ())] for values in (probabilities, labels))
+        if ours and theirs and ours != theirs:
+            raise ValueError(
+                f"`probabilities` have the {name} {few([*map(repr, ours)], 3)}, and `labels` "
+                f"{few([*map(repr, theirs)], 3)}. Give both in one order, such as labels.reindex_like(probabilities)."
+            )
