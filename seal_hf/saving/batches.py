@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def word_rows(
 
 
 def image_batches(
-    images: Sequence[Any], processor: Any, batch_size: int
+    images: Iterable[Any], processor: Any, batch_size: int
 ) -> Iterator[tuple[Tensor, list[tuple[int, int]]]]:
     """Batches of `pixel_values` (B, 3, h, w), as training reads them, and the original size (H, W) of each image.
 
@@ -119,12 +120,10 @@ def image_batches(
         batch_size: maximum number of images per batch.
 
     Raises:
+        ValueError: [`check_images`] raises it.
         DataError: an entry is not an image.
     """
-    if isinstance(images, str | Path) or hasattr(images, "convert") or getattr(images, "ndim", 4) < 4:
-        raise DataError(
-            "`images` is a single image, or an array that may be one. Give a list of images, also for one: [image]."
-        )
+    check_images(images)
     scaling = {"mean": 0.0, "std": 1.0, "flip_channels": False} | pixel_scaling(processor)
     mean, std = (torch.as_tensor(scaling[name], dtype=torch.float32).view(-1, 1, 1) for name in ("mean", "std"))
     size = dict(getattr(processor, "size", None) or {}) if getattr(processor, "do_resize", False) else None
@@ -164,6 +163,31 @@ def check_one_kind(name: str, raw: Any, inputs: Mapping[str, Any]) -> None:
     if (raw is None) == (not inputs):
         both = f"`{name}` and {', '.join(inputs)} are given" if inputs else f"neither `{name}` nor inputs are given"
         raise ValueError(f"{both}: `predict` takes either raw {name}, or the task-net's own inputs by name.")
+
+
+def check_rows(name: str, raw: Any) -> None:
+    """Raises ValueError for raw rows (the argument called `name`) that are not in order, or not rows."""
+    if not in_order(raw):
+        raise ValueError(
+            f"`{name}` is of type {type(raw).__name__}; expected a list of rows, or one column of a table. Pass the "
+            "output of a tokenizer or an image processor as `predict(**inputs)`."
+        )
+
+
+def in_order(raw: Any) -> bool:
+    """True if iteration gives the items in order: not for tables and mappings, which give names, and not for sets."""
+    is_table = hasattr(raw, "columns") or hasattr(raw, "column_names")
+    return isinstance(raw, Iterable) and not is_table and not isinstance(raw, Mapping | set | frozenset)
+
+
+def check_images(images: Any) -> None:
+    """Raises ValueError for one image in place of a list, and as [`check_rows`]."""
+    if isinstance(images, str | PathLike) or hasattr(images, "convert") or getattr(images, "ndim", 4) not in (1, 4):
+        raise ValueError(
+            f"`images` is one {type(images).__name__}; expected a list of images, such as ['a.png']: paths, PIL images "
+            "or uint8 arrays (H, W, 3)."
+        )
+    check_rows("images", images)
 
 
 def trained_inputs(config: PretrainedConfig) -> dict[str, Any]:

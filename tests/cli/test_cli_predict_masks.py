@@ -259,7 +259,7 @@ def test_what_255_meant_in_training_holds_for_other_masks(saved, tmp_path, capsy
 )
 def test_a_single_image_is_not_taken_for_many(saved, one):
     nets = SealForSegmentation.from_pretrained(saved.path)
-    with pytest.raises(ValueError, match="`images` is a single image.* Give a list"):
+    with pytest.raises(ValueError, match="`images` is one .*; expected a list of images"):
         nets.predict(one)
     if isinstance(one, np.ndarray):
         assert len(nets.predict([one])[1]) == 1

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
-from os import PathLike
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ from ...nets.text_pooling import (
     reads_whole,
     special_ids,
 )
-from ...saving.batches import check_one_kind, in_batches, text_rows
+from ...saving.batches import check_images, check_one_kind, check_rows, in_batches, text_rows
 from ...saving.loading import LABELS, for_other_labels, hub_options, label_maps, load_task_net
 from ...saving.model import SealModel, set_bias
 from ...utils.files import json_object
@@ -80,7 +79,7 @@ class SealForMultiLabel(SealModel):
     @torch.no_grad()
     def predict(
         self,
-        texts: Sequence[Any] | None = None,
+        texts: Iterable[Any] | None = None,
         *,
         decoder: str | float | None = None,
         batch_size: int = 32,
@@ -99,17 +98,21 @@ class SealForMultiLabel(SealModel):
             Probabilities (N, L), float32, and decisions (N, L), int64, 0 or 1; for raw texts and images on the CPU.
 
         Raises:
-            ValueError: there are neither texts nor inputs, the decoder is unknown, or the image processor does not fit
-                the net.
+            ValueError: there are neither texts nor inputs, or something that is no list of texts; the decoder is
+                unknown, or the image processor does not fit the net.
             DataError: a file is missing, or not an image of 8 bits per channel.
         """
         decisions, net = LabelDecisions.from_config(self.config), self.task_net.eval()
-        check_one_kind("images" if reads_images(net) else "texts", texts, inputs)
+        of_images = reads_images(net)
+        check_one_kind("images" if of_images else "texts", texts, inputs)
         if texts is None:
             logits = net(**inputs).logits
         else:
-            if reads_images(net):
+            if of_images:
                 check_images(texts)
+            else:
+                check_rows("texts", texts)
+            texts = texts if isinstance(texts, Sequence) else list(texts)
             logits = torch.empty(len(texts), len(self.config.id2label or ()))
             for chosen, batch in self.batches(texts, batch_size):
                 with reading(net, batch):
@@ -520,12 +523,3 @@ def fresh_cnn(labels: dict[str, Any], hidden_size: int | None, dropout: float | 
 def _sizes(kind: str, **given: Any) -> dict[str, Any]:
     """The sizes of a net from scratch for a kind of data: those given, else those of `FROM_SCRATCH`."""
     return FROM_SCRATCH[kind] | {name: value for name, value in given.items() if value is not None}
-
-
-def check_images(images: Any) -> None:
-    """Raises ValueError for one image in place of a list."""
-    if isinstance(images, (str, PathLike)) or hasattr(images, "convert") or getattr(images, "ndim", 4) != 4:
-        raise ValueError(
-            f"`images` is one {type(images).__name__}; expected a list of images, such as ['a.png']: paths, PIL images "
-            "or uint8 arrays (H, W, 3)."
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ class SealForSegmentation(SealModel):
     @torch.no_grad()
     def predict(
         self,
-        images: Sequence[Any] | None = None,
+        images: Iterable[Any] | None = None,
         *,
         decoder: str | float | None = None,
         batch_size: int = 32,
@@ -60,7 +60,7 @@ class SealForSegmentation(SealModel):
             several (C, H, W).
 
         Raises:
-            ValueError: there are neither images nor inputs, or the decoder is unknown.
+            ValueError: there are neither images nor inputs, or one image in place of a list; or the decoder is unknown.
             DataError: an entry is not an image.
         """
         decide = self._decider(decoder)
@@ -74,7 +74,7 @@ class SealForSegmentation(SealModel):
 
     @torch.no_grad()
     def predict_each(
-        self, images: Sequence[Any], *, decoder: str | float | None = None, batch_size: int = 32
+        self, images: Iterable[Any], *, decoder: str | float | None = None, batch_size: int = 32
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """The same as [`predict`], one image at a time: yields its probabilities and its mask. Only one batch is in
         memory."""

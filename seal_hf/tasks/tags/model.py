@@ -5,7 +5,7 @@ tagger on sentences of any length.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from ...data.tensors.vocabulary import Vocabulary, WordVectors
 from ...data.tensors.words import Window, WordRows, marker_of, positions, saved_tokenizer, subword_counts, windows_of
 from ...nets.adapters import library_of
 from ...nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification, BiLSTMPreTrainedModel
-from ...saving.batches import check_one_kind, in_batches, trained_inputs, word_rows
+from ...saving.batches import check_one_kind, check_rows, in_batches, in_order, trained_inputs, word_rows
 from ...saving.loading import for_other_labels, hub_options, label_maps
 from ...saving.model import SealModel, SealModelT
 from ...utils.files import of_variant
@@ -58,7 +58,7 @@ class SealForTokenClassification(SealModel):
     @torch.no_grad()
     def predict(
         self,
-        words: Sequence[Sequence[str]] | None = None,
+        words: Iterable[Sequence[str]] | None = None,
         *,
         mask: Tensor | None = None,
         decoder: str | None = None,
@@ -430,22 +430,26 @@ class Tagger:
         return found
 
 
-def sentences_of(words: Sequence[Sequence[str]], columns: Mapping[str, Sequence[Any]]) -> list[Sentence]:
+def sentences_of(words: Iterable[Sequence[str]], columns: Mapping[str, Sequence[Any]]) -> list[Sentence]:
     """Sentences from lists of words.
 
     Args:
         columns: further columns by name: `predicate`, the position of a word, and features, one value per word.
 
     Raises:
-        DataError: an entry is a string instead of a list of words, or has no words.
+        ValueError: `words` is not a sequence of rows.
+        DataError: an entry is not a list of words, or has no words.
     """
+    check_rows("words", words)
+    columns = {name: list(values) for name, values in columns.items()}
     found = []
     for i, row in enumerate(words):
-        if isinstance(row, str) or not len(row):
+        listed = list(row) if in_order(row) and not isinstance(row, str) else []
+        if not listed or not all(isinstance(word, str) for word in listed):
             raise DataError(f"`words`, place {i}: {row!r}; expected a list of words, such as [['a', 'text']].")
         more = {name: values[i] for name, values in columns.items()}
         predicate, where = more.pop("predicate", None), f"`words`, place {i}"
-        found.append(Sentence.of_words(list(row), where, {}, [], features=more, predicate=predicate))
+        found.append(Sentence.of_words(listed, where, {}, [], features=more, predicate=predicate))
     return found
 
 
