@@ -72,7 +72,7 @@ def _padding_of(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) ->
 def _check_texts(texts: Sequence[Text], inputs: Mapping[str, Any]) -> None:
     """Raises ValueError unless `texts` is a list of strings, or of pairs if the net reads pairs. A net that does not
     say how it was trained reads either."""
-    pairs = inputs.get("pairs", False) if inputs else bool(len(texts)) and not isinstance(texts[0], str)
+    pairs = inputs.get("pairs", False) if inputs else bool(len(texts)) and isinstance(texts[0], tuple | list)
     is_one = _is_pair if pairs else lambda text: isinstance(text, str)
     wrong = next((f"a {type(text).__name__} at place {i}" for i, text in enumerate(texts) if not is_one(text)), None)
     if isinstance(texts, str) or wrong is not None:

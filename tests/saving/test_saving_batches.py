@@ -57,6 +57,13 @@ def test_what_is_not_rows_in_order_is_refused(kind, models):
         model.predict(pd.DataFrame({kind: ["good"]}))
 
 
+@pytest.mark.parametrize("rows", [[None], [3, "a"], ["a", None], [("a", "b"), None], [["a", "b"], "a"]])
+def test_pairs_are_expected_of_a_net_of_unknown_inputs_if_the_first_row_is_one(rows, models):
+    expected = "pairs of strings" if isinstance(rows[0], tuple | list) else "strings"
+    with pytest.raises(ValueError, match=f"expected a list of {expected}, such as"):
+        models["texts"][0].predict(rows)
+
+
 @pytest.mark.parametrize("sentence", [None, "good", [], [1, 2], {"good": 1}, {"good"}])
 def test_a_sentence_is_a_list_of_words(sentence, models):
     with pytest.raises(DataError, match="`words`, place 1: .*; expected a list of words"):
