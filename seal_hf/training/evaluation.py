@@ -202,8 +202,12 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
     """
     found = ""
     if isinstance(dataset, dict) and dataset:
-        found = f"several data sets, {', '.join(dataset)}"
-    elif dataset is not None and not has_length(dataset):
+        given = "trainer.eval_dataset" if dataset is trainer.eval_dataset else "dataset"
+        raise ValueError(
+            f"`dataset` has several data sets, {', '.join(dataset)}: decisions are fitted on one. Give one of them, "
+            f"such as fit_decisions({given}[{next(iter(dataset))!r}])."
+        )
+    if dataset is not None and not has_length(dataset):
         found = f"no length, as a {type(dataset).__name__}"
     elif not dataset:
         found = "no rows"

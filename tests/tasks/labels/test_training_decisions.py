@@ -160,8 +160,12 @@ def test_mistakes_are_named(tmp_path):
     trainer, _ = tiny_run.make(tmp_path)
     with pytest.raises(ValueError, match="`dataset` has no rows"):
         trainer.fit_decisions(TensorRows(tiny_run.table(0)))
-    with pytest.raises(ValueError, match="`dataset` has several data sets, a, b: decisions are fitted on one set"):
-        trainer.fit_decisions({"a": trainer.eval_dataset, "b": trainer.eval_dataset})
+    several = {"a": trainer.eval_dataset, "b": trainer.eval_dataset}
+    with pytest.raises(ValueError, match=r"several data sets, a, b: .* such as fit_decisions\(dataset\['a'\]\)"):
+        trainer.fit_decisions(several)
+    trainer.eval_dataset = several
+    with pytest.raises(ValueError, match=r"such as fit_decisions\(trainer.eval_dataset\['a'\]\)"):
+        trainer.fit_decisions()
     with pytest.raises(ValueError, match="`dataset` has no length, as a IterableDataset"):
         trainer.fit_decisions(tiny_run.table(4).to_iterable_dataset())
     trainer.eval_dataset = None
