@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from logging import Filter, LogRecord, getLogger
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -221,11 +222,23 @@ def hub_options(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
 
 
-def check_place(name: str) -> None:
-    """Raises OSError for a path that is not a folder and cannot be an id on the Hub."""
+def place_of(model_name_or_path: Any) -> str:
+    """The folder or Hub id.
+
+    Raises:
+        TypeError: it is neither, such as a configuration.
+        OSError: it is a path that is not a folder and cannot be an id on the Hub.
+    """
+    if not isinstance(model_name_or_path, str | PathLike):
+        raise TypeError(
+            f"`model_name_or_path` is of type {type(model_name_or_path).__name__}; expected a folder or a Hub id, such "
+            "as 'distilbert-base-uncased'. Give a net itself to `from_task_net`."
+        )
+    name = str(model_name_or_path)
     path = Path(name)
     if not path.exists() and (path.is_absolute() or name.startswith(".") or name.count("/") > 1):
         raise OSError(f"{name}: no such folder.")
+    return name
 
 
 def check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> None:
@@ -258,9 +271,7 @@ def for_other_labels(name: str, asked: dict[int, str], kwargs: dict[str, Any]) -
     Raises:
         ValueError: the data's labels are only some of the classifier's, which would be lost needlessly, unless
             `ignore_mismatched_sizes` is set; or the classifier is saved with an adapter and cannot be replaced.
-        OSError: there is no such folder.
     """
-    check_place(name)
     config = _saved_classifier(name, hub_options(kwargs))
     saved = list((config.get("id2label") or {}).values())
     if not saved or len(saved) == len(asked):

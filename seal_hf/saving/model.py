@@ -30,7 +30,7 @@ from ..utils.gate import check_trust, load_net
 from ..utils.modules import without_wrapper
 from ..utils.options import check_value
 from .export import save_nets, upload_nets
-from .loading import check_label_order, check_place, check_same_net, hub_options, load_task_net, said_plainly
+from .loading import check_label_order, check_same_net, hub_options, load_task_net, place_of, said_plainly
 from .loss_net import find_loss_net, loss_net_of
 
 if TYPE_CHECKING:
@@ -182,6 +182,7 @@ class SealModel(nn.Module):
         Raises:
             ValueError: the saved nets are of another kind than requested, or have another number of labels; or a
                 configuration leads elsewhere or states sizes without end, see `utils/gate.py`.
+            TypeError: `model_name_or_path` is neither a folder nor a Hub id.
             OSError: the folder or repo does not exist, or lacks safetensors.
         """
         if "subfolder" in kwargs:
@@ -192,9 +193,8 @@ class SealModel(nn.Module):
         kwargs |= {} if quantization is None else {"quantization": quantization}
         if cls.space_class.problem_type is not None:
             kwargs.setdefault("problem_type", cls.space_class.problem_type)
-        name = str(model_name_or_path)
+        name = place_of(model_name_or_path)
         hub = hub_options(kwargs)
-        check_place(name)
         code = check_trust(name, trust_remote_code, hub.get("revision"))
         kwargs |= code
         with said_plainly(name, cls.__name__, kwargs, hub):

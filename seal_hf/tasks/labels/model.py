@@ -47,7 +47,7 @@ from ...nets.text_pooling import (
     special_ids,
 )
 from ...saving.batches import check_images, check_one_kind, check_rows, in_batches, text_rows
-from ...saving.loading import LABELS, for_other_labels, hub_options, label_maps, load_task_net
+from ...saving.loading import LABELS, for_other_labels, hub_options, label_maps, load_task_net, place_of
 from ...saving.model import SealModel, set_bias
 from ...utils.files import json_object
 from ...utils.gate import config_of, load_net, values_beside
@@ -230,19 +230,20 @@ class SealForMultiLabel(SealModel):
         labels: dict[str, Any] = label_maps(names)
         loss_net: dict[str, Any] = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
         if model_name_or_path is not None:
+            name = place_of(model_name_or_path)
             own = {"hidden_size": hidden_size, "num_layers": num_layers, "label_bias": label_bias}
             options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **labels}
             if data.kind != "text":
                 of_texts = {"pooling": pooling, "long_texts": long_texts}
                 check_owner(of_texts, "texts", f"{data.name!r} is {NOUNS[data.kind]}")
-            _check_reads(data, model_name_or_path, kwargs)
+            _check_reads(data, name, kwargs)
             if data.kind != "features":
                 check_owner({**own, "dropout": dropout}, OWNERS[data.kind], f"{data.name!r} is {NOUNS[data.kind]}")
             if data.kind == "text":
                 options |= {"pooling": pooling, "long_texts": long_texts, "window_size": window_size}
             options |= {"num_labels": len(names), "label_rates": data.label_rates}
-            options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs
-            seal = cls.from_pretrained(model_name_or_path, **options)
+            options |= for_other_labels(name, labels["id2label"], kwargs) | kwargs
+            seal = cls.from_pretrained(name, **options)
             store_hierarchy(seal.config, getattr(data, "hierarchy", None))
             if data.kind == "features":
                 _as_asked(seal, dropout, own)
@@ -298,12 +299,12 @@ def _as_asked(seal: SealForMultiLabel, dropout: float | None, options: dict[str,
             logger.warning(f"The saved task-net keeps its {name} {found}; {asked} is ignored.")
 
 
-def _check_reads(data: MultiLabelData, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
+def _check_reads(data: MultiLabelData, name: str, kwargs: dict[str, Any]) -> None:
     """Raises ValueError for a pretrained model that reads another kind of data."""
-    name, config = str(model_name_or_path), _saved_config(model_name_or_path, kwargs)
+    config = _saved_config(name, kwargs)
     said = f"`model_name_or_path` is {name!r}"
     if data.kind == "features":
-        _check_reads_features(data, model_name_or_path, kwargs)
+        _check_reads_features(data, name, kwargs)
     elif config.get("model_type") == MLPConfig.model_type:
         raise ValueError(
             f"{said}, an MLP that reads {config['input_size']} features, but {data.name!r} is {NOUNS[data.kind]}. Give "
@@ -325,19 +326,19 @@ def _saved_config(model_name_or_path: str, kwargs: dict[str, Any]) -> dict[str, 
         return {}
 
 
-def _check_reads_features(data: MultiLabelData, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
+def _check_reads_features(data: MultiLabelData, name: str, kwargs: dict[str, Any]) -> None:
     """Raises ValueError for a pretrained model whose config lacks `input_size`, such as one for texts, and for one with
     another number of features."""
-    config = config_of(model_name_or_path, kwargs)
+    config = config_of(name, kwargs)
     if "input_size" not in config:
         raise ValueError(
-            f"`model_name_or_path` is {str(model_name_or_path)!r}, a model of type {config.get('model_type')!r}, but "
+            f"`model_name_or_path` is {name!r}, a model of type {config.get('model_type')!r}, but "
             f"{data.name!r} is feature data, which it does not read. If you meant texts, name them with --dataset; "
             "otherwise leave it out, and the task-net is an MLP."
         )
     if config["input_size"] != data.num_features:
         raise ValueError(
-            f"`model_name_or_path` is {str(model_name_or_path)!r}, which reads {config['input_size']} features, but "
+            f"`model_name_or_path` is {name!r}, which reads {config['input_size']} features, but "
             f"{data.name!r} has {data.num_features}. Use the data that it was trained on, or leave it out."
         )
 

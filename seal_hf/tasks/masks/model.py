@@ -16,7 +16,7 @@ from ...data import SegmentationData, load_masks
 from ...data.table_sources import loaded
 from ...data.tensors.images import CROP_SIZE, load_image_processor
 from ...saving.batches import at_size, check_one_kind, image_batches
-from ...saving.loading import for_other_labels, hub_options, label_maps
+from ...saving.loading import for_other_labels, hub_options, label_maps, place_of
 from ...saving.model import SealModel, SealModelT
 from ...utils.gate import config_of
 from ...utils.messages import check_unread
@@ -104,12 +104,13 @@ class SealForSegmentation(SealModel):
                 map, such as Mask2Former's.
         """
         _check_encoder(loss_net_encoder)
+        name = place_of(model_name_or_path)
         try:
-            saved = config_of(model_name_or_path, hub_options(kwargs))
+            saved = config_of(name, hub_options(kwargs))
         except OSError:  # which the loader reports
             saved = {}
-        check_logit_map(str(model_name_or_path), next(iter(saved.get("architectures") or ("",))))
-        return super().from_pretrained(model_name_or_path, loss_net_encoder=loss_net_encoder, **kwargs)
+        check_logit_map(name, next(iter(saved.get("architectures") or ("",))))
+        return super().from_pretrained(name, loss_net_encoder=loss_net_encoder, **kwargs)
 
     @classmethod
     def from_task_net(cls: type[SealModelT], task_net: PreTrainedModel, **options: Any) -> SealModelT:
@@ -154,11 +155,12 @@ class SealForSegmentation(SealModel):
         data = loaded(data, load_masks)
         labels: dict[str, Any] = label_maps(data.label_names)
         if model_name_or_path is not None:
+            name = place_of(model_name_or_path)
             labels |= {"num_labels": len(data.label_names), "ignore_mismatched_sizes": True}
-            labels |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs)
+            labels |= for_other_labels(name, labels["id2label"], kwargs)
             labels |= {"energy": energy, "energy_options": energy_options}
-            seal = cls.from_pretrained(model_name_or_path, **(labels | kwargs))
-            _check_colour(seal.config, model_name_or_path)
+            seal = cls.from_pretrained(name, **(labels | kwargs))
+            _check_colour(seal.config, name)
             return seal
         check_unread(kwargs, "a fresh FCN")
         config = FCNConfig(crop_size=crop_size, crop_offsets=crop_offsets, **labels)

@@ -29,7 +29,7 @@ from ...data.tensors.words import Window, WordRows, marker_of, positions, saved_
 from ...nets.adapters import library_of
 from ...nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification, BiLSTMPreTrainedModel
 from ...saving.batches import check_one_kind, check_rows, in_batches, in_order, trained_inputs, word_rows
-from ...saving.loading import for_other_labels, hub_options, label_maps
+from ...saving.loading import for_other_labels, hub_options, label_maps, place_of
 from ...saving.model import SealModel, SealModelT
 from ...utils.files import of_variant
 from ...utils.gate import check_origin, config_of
@@ -171,11 +171,12 @@ class SealForTokenClassification(SealModel):
         loss_net: dict[str, Any] = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
         if model_name_or_path is not None:
             own = {"vocabulary": vocabulary, "vectors": vectors, **sizes}
-            _check_own(str(model_name_or_path), own, hub_options(kwargs))
+            name = place_of(model_name_or_path)
+            _check_own(name, own, hub_options(kwargs))
             names = {"num_labels": len(data.label_names), **labels}
             options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **names}
-            options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs
-            return cls.from_pretrained(model_name_or_path, crf=crf, **options)
+            options |= for_other_labels(name, labels["id2label"], kwargs) | kwargs
+            return cls.from_pretrained(name, crf=crf, **options)
         if vocabulary is None:
             raise ValueError(
                 "`model_name_or_path` and `vocabulary` are both missing: give a Hugging Face encoder, or "

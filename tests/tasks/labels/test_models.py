@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pickle
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ from seal_hf import (
     LossNet,
     MLPForMultiLabel,
     SealForMultiLabel,
+    SealForSegmentation,
     SealForTokenClassification,
 )
 from seal_hf.cli import predict
@@ -32,6 +34,11 @@ from seal_hf.data.common import Scaling
 from seal_hf.nets.encoders import ENCODER_MODES
 
 FEATURES = SimpleNamespace(kind="features", label_names=LABELS, num_features=6, name="rows", scaling=None)
+KINDS = {
+    "labels": (SealForMultiLabel, FEATURES),
+    "tags": (SealForTokenClassification, tiny_tags.data()),
+    "masks": (SealForSegmentation, SimpleNamespace(label_names=["a", "b"])),
+}
 
 
 @pytest.fixture
@@ -466,6 +473,14 @@ def test_folders_of_another_kind_are_named(tmp_path):
         SealForMultiLabel.from_pretrained(tmp_path / "masks")
     with pytest.raises(OSError, match="/nowhere: no such folder"):
         SealForMultiLabel.from_pretrained(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_folder_and_no_hub_id_is_named(kind):
+    model, data = KINDS[kind]
+    for load in (model.from_pretrained, partial(model.for_data, data)):
+        with pytest.raises(TypeError, match="`model_name_or_path` is of type BertConfig; expected a folder or a Hub"):
+            load(tiny_config("bert"))
 
 
 def test_a_classifier_of_other_labels_starts_anew_and_one_that_has_more_is_kept(bert, tmp_path, caplog):
