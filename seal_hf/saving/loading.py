@@ -26,7 +26,7 @@ from ..nets.adapters.base import LoadBase
 from ..nets.adapters.peft import from_json, quantized
 from ..nets.text_pooling import read_by
 from ..utils.files import in_line, json_object, loading
-from ..utils.gate import check_links, check_origin, config_of, load_net, no_questions
+from ..utils.gate import check_links, check_origin, config_of, load_net, no_questions, values_beside
 from ..utils.messages import few
 from .export import ADAPTER_FILES, DECISIONS_FILE, QUANTIZATION, READING, SAID_BESIDE, read_decisions
 
@@ -239,6 +239,28 @@ def place_of(model_name_or_path: Any) -> str:
     if not path.exists() and (path.is_absolute() or name.startswith(".") or name.count("/") > 1):
         raise OSError(f"{name}: no such folder.")
     return name
+
+
+def check_kind(name: str, kind: Any, hub: dict[str, Any], fresh_loss_net: bool) -> None:
+    """Check that a folder or repo of this package, which has decisions, `config.inputs` or a loss-net, holds outputs of
+    this [`SealModel`] class. Other nets are a start for any class.
+
+    Raises:
+        ValueError: it holds other outputs: the net would decide by numbers and labels that are not its own.
+    """
+    saved = values_beside(name, CONFIG, hub) or values_beside(name, DECISIONS_FILE, hub) or {}
+    is_ours = saved.get("decisions") or saved.get("inputs")
+    if not is_ours and (fresh_loss_net or not values_beside(name, LOSS_NET_CONFIG, hub)):
+        return
+    try:
+        task, _ = task_of_model(name, hub)
+    except (OSError, ValueError):  # of an unknown kind, or damaged or out of reach, which the loader reports
+        return
+    if task.model is not None and task.model.auto_class is not kind.auto_class:
+        raise ValueError(
+            f"{name} holds a net for {task.outputs_name}, which a {kind.__name__} does not predict. Load it with "
+            f"{task.model.__name__}, or start from the encoder that it was trained from."
+        )
 
 
 def check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> None:

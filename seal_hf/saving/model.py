@@ -30,7 +30,7 @@ from ..utils.gate import check_trust, load_net
 from ..utils.modules import without_wrapper
 from ..utils.options import check_value
 from .export import save_nets, upload_nets
-from .loading import check_label_order, check_same_net, hub_options, load_task_net, place_of, said_plainly
+from .loading import check_kind, check_label_order, check_same_net, hub_options, load_task_net, place_of, said_plainly
 from .loss_net import find_loss_net, loss_net_of
 
 if TYPE_CHECKING:
@@ -198,6 +198,7 @@ class SealModel(nn.Module):
         code = check_trust(name, trust_remote_code, hub.get("revision"))
         kwargs |= code
         with said_plainly(name, cls.__name__, kwargs, hub):
+            check_kind(name, cls, hub, fresh_loss_net)
             check_label_order(name, kwargs.get("id2label"), hub)
             task_net, loading = cls._load_task_net(name, kwargs, hub)
         check_same_net(name, task_net, loading)

@@ -17,7 +17,13 @@ import torch
 from launching import without_seal_hf
 from safetensors.torch import load_file, save_file
 from tiny_models import LABELLED, LABELS, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, pipeline
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    pipeline,
+)
 
 from seal_hf import (
     FCNConfig,
@@ -473,6 +479,44 @@ def test_folders_of_another_kind_are_named(tmp_path):
         SealForMultiLabel.from_pretrained(tmp_path / "masks")
     with pytest.raises(OSError, match="/nowhere: no such folder"):
         SealForMultiLabel.from_pretrained(tmp_path / "nowhere")
+
+
+NETS = {
+    "labels": (lambda: AutoModelForSequenceClassification.from_config(tiny_config("bert")), "label sets"),
+    "tags": (lambda: AutoModelForTokenClassification.from_config(tiny_config("bert")), "tag sequences"),
+    "masks": (lambda: FCNForSemanticSegmentation(FCNConfig(hidden_sizes=(8, 8, 8))), "masks"),
+}
+
+
+@pytest.mark.parametrize(
+    "sign", [{"decisions": {"decoder": "fixed"}}, {"inputs": {"max_length": 8}}, "loss-net"], ids=str
+)
+@pytest.mark.parametrize("kind", NETS)
+def test_a_net_of_this_package_is_loaded_by_its_own_class_alone(kind, sign, tmp_path):
+    model, (make, outputs) = KINDS[kind][0], NETS[kind]
+    net = make()
+    if sign == "loss-net":
+        model.from_task_net(net).save_pretrained(tmp_path)
+    else:
+        net.config.update(sign)
+        net.save_pretrained(tmp_path)
+    assert model.from_pretrained(tmp_path, with_loss_net=False).fresh == []
+    for other, _ in KINDS.values():
+        if other is not model:
+            said = f"{tmp_path} holds a net for {outputs}, which a {other.__name__} does not predict"
+            with pytest.raises(ValueError, match=f"{said}. Load it with {model.__name__}, or start"):
+                other.from_pretrained(tmp_path, with_loss_net=False)
+
+
+@pytest.mark.parametrize("problem_type", ["single_label_classification", "multi_label_classification"])
+def test_nets_of_others_are_a_start_for_any_class_and_so_are_encoders(problem_type, tmp_path):
+    net = AutoModelForSequenceClassification.from_config(tiny_config("bert", problem_type=problem_type))
+    net.save_pretrained(tmp_path / "classifier")
+    net.config.decisions = {"decoder": "fixed"}
+    net.base_model.save_pretrained(tmp_path / "encoder")
+    for folder in ("classifier", "encoder"):
+        found = SealForTokenClassification.from_pretrained(tmp_path / folder, with_loss_net=False)
+        assert_equal_weights(found.task_net.base_model, net.base_model)
 
 
 @pytest.mark.parametrize("kind", KINDS)
