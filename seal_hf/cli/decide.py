@@ -93,6 +93,12 @@ def report(argv: Sequence[str] | None = None) -> None:
     print(printable("\n\n".join(found.tables)))
 
 
+def tell(notes: Sequence[str]) -> None:
+    """Print what was chosen or left out."""
+    for note in notes:
+        print(printable(f"seal-hf decide: {note}"), file=sys.stderr)
+
+
 def _started(flags: Flags, argv: Sequence[str] | None) -> tuple[Namespace, Any, Path | None]:
     """The options, the module that decides, and the output, which can be written."""
     options = flags.parsed(argv)
@@ -193,7 +199,12 @@ def _add_scores(flags: Flags) -> None:
         help="What is decided: labels (the default), tags of words, or masks of two classes or several.",
     )
     flags.flag("logits", type=bool, help="The scores are logits: a sigmoid, or a softmax, makes probabilities of them.")
-    flags.flag("id_column", metavar="NAME", help="This column tells rows apart; default: id, ids, idx or row_id.")
+    flags.flag(
+        "id_column",
+        metavar="NAME",
+        help="This column tells rows apart; default: id, ids, idx or row_id, "
+        "else one with the same values in both files.",
+    )
 
 
 def _add_gold(flags: Flags) -> None:

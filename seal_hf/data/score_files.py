@@ -70,7 +70,7 @@ def read_scores(
 
     Args:
         logits: True if a sigmoid makes probabilities of the scores.
-        id_column: tells the rows apart; default: `id`, `ids`, `idx` or `row_id`, if it is there.
+        id_column: tells the rows apart; default: `id`, `ids`, `idx` or `row_id`, in any case, if it is there.
         labels: the labels to read, in this order; default: all, in the order of the file.
 
     Raises:
@@ -296,7 +296,38 @@ def id_column_of(columns: Sequence[str], asked: str | None, source: str) -> str 
     """The column that tells rows apart; None if there is none. DataError if the one asked for is missing."""
     if asked is not None and asked not in columns:
         raise DataError(f"{source} has no column {asked!r}; its columns are {few(columns)}. Name one with --id_column.")
-    return asked if asked is not None else next((name for name in IDS if name in columns), None)
+    return asked if asked is not None else usual_column(IDS, columns)
+
+
+def shared_ids(
+    name: str, gold: str, asked: str | None, never: Sequence[str | None] = ()
+) -> tuple[str | None, list[str]]:
+    """The column of ids of two files, and notes: the one asked for; if neither file has a usual one, a column that
+    differs in each row and has the same values in both; else None. Columns that are `never` ids hold labels."""
+    if asked is not None or not (Path(name).exists() and Path(gold).exists()):  # a data set of the Hub is read once
+        return asked, []
+    with suppress(DataError):  # arrays have no columns; the reader of a damaged file says what is wrong
+        tables = open_table(gold), open_table(name)
+        columns = [column for column in tables[1].columns if column in tables[0].columns]
+        if any(usual_column(IDS, table.columns) for table in tables):
+            return None, []
+        for column in sorted(columns, key=INDEXES.__contains__):  # an index may only count the rows of a file
+            ids = None if column in (*LABELS, *LONG_LABELS, *never) else _different(tables[0], column)
+            if ids and (column in INDEXES or ids - {"0", "1", "-1"}) and ids == _different(tables[1], column):
+                what = "the index of pandas" if column in INDEXES else f"the column {column!r}"
+                return column, [f"rows are matched by {what}, which has the same values in both files."]
+    return None, []
+
+
+def _different(table: Any, column: str) -> set[str] | None:
+    """The values of a column; None if two rows have the same one, or a cell is empty or no text or number."""
+    found: set[str] = set()
+    for _, row in table:
+        value = row[column]
+        if not isinstance(value, (str, int, float)) or value == "" or id_of(value) in found:
+            return None
+        found.add(id_of(value))
+    return found
 
 
 def check_ids(source: str, ids: Sequence[str] | None) -> None:
@@ -501,9 +532,10 @@ def matched(
             raise DataError(
                 f"{source} has {num_rows} rows, but {other} has {num_wanted}. Give the same rows, or ids in both."
             )
-        alone = source if ids is None else other
-        notes = [] if ids is wanted else [f"rows are matched by their order: {alone} has no ids."]
-        return np.arange(num_rows), notes
+        without = f"{source if ids is None else other} has no ids."
+        if ids is wanted:
+            without = f"{source} and {other} have no ids."
+        return np.arange(num_rows), [f"rows are matched by their order: {without}"]
     place = {one: i for i, one in enumerate(ids)}
     check_ids(source, ids)
     check_ids(other, wanted)

@@ -3,7 +3,6 @@ that mistakes in flags are reported at once."""
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...cli.decide import Fitted, Measured
-from ...utils.messages import few, printable
+from ...cli.decide import Fitted, Measured, tell
+from ...utils.messages import few
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,23 +130,22 @@ def _scores(options: Namespace, decisions: LabelDecisions | None = None) -> Scor
 
     labels = None if decisions is None else decisions.labels
     scores = read_scores(options.probabilities, logits=options.logits, id_column=options.id_column, labels=labels)
-    _tell(scores.notes)
+    tell(scores.notes)
     return scores
 
 
 def _scores_and_gold(options: Namespace, decisions: LabelDecisions | None = None) -> tuple[Scores, np.ndarray]:
-    from ...data.score_files import read_gold
+    from ...data.score_files import read_gold, shared_ids
 
+    options.id_column, notes = shared_ids(
+        options.probabilities, options.gold, options.id_column, (options.label_column,)
+    )
+    tell(notes)
     scores = _scores(options, decisions)
     columns = {name: getattr(options, name) for name in ("id_column", "label_column", "label_format")}
     gold, notes = read_gold(options.gold, scores, **columns)
-    _tell(notes)
+    tell(notes)
     return scores, gold
-
-
-def _tell(notes: Sequence[str]) -> None:
-    for note in notes:
-        print(printable(f"seal-hf decide: {note}"), file=sys.stderr)
 
 
 def _guarantee(words: Sequence[str] | None) -> tuple[str, float] | None:

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...cli.decide import Fitted, Measured
+from ...cli.decide import Fitted, Measured, tell
 from ...core.tag_schemes import allowed_transitions, scheme_of_model
 from ...data.common import DataError
-from ...data.score_files import arrays_of, id_column_of, id_of, matched, parsed, scores_by_name
+from ...data.score_files import arrays_of, id_column_of, id_of, matched, parsed, scores_by_name, shared_ids
 from ...data.sentences import Needs
 from ...data.table_sources import open_table
 from ...data.tag_files import SentenceFile
@@ -62,8 +62,8 @@ class WordScores(NamedTuple):
 
 def fit(options: Namespace) -> Fitted:
     """Choose between the likeliest tags, by word or by a CRF, and the likeliest that the tags' scheme allows."""
-    scores = read(options)
-    gold, kind = read_gold(options, scores), scheme_of_model(scores.names)
+    scores, gold = _read_both(options)
+    kind = scheme_of_model(scores.names)
     predicted = {name: decided(scores, name) for name in scores.decoders}
     decisions = TagDecisions.fit(predicted, gold, kind, decoder=options.decoder)
     figures = {name: tag_metrics(tags, gold, kind) for name, tags in predicted.items()}
@@ -84,12 +84,21 @@ def apply(options: Namespace, output: Path | None) -> list[str]:
 
 def report(options: Namespace) -> Measured:
     """Figures of the decided tags."""
-    scores = read(options)
-    decoder, gold = _decoder(options, scores), read_gold(options, scores)
+    scores, gold = _read_both(options)
+    decoder = _decoder(options, scores)
     figures = tag_metrics(decided(scores, decoder), gold, scheme_of_model(scores.names))
     table = results_table([{"figure": name, "value": value} for name, value in figures.items()])
     results = {"rows": len(gold), "decoder": decoder, "figures": figures}
     return Measured(results, [f"{len(gold)} sentences, decoder {decoder}", table])
+
+
+def _read_both(options: Namespace) -> tuple[WordScores, list[list[str]]]:
+    options.id_column, notes = shared_ids(
+        options.probabilities, options.gold, options.id_column, (*TAGS, options.label_column)
+    )
+    tell(notes)
+    scores = read(options)
+    return scores, read_gold(options, scores)
 
 
 def _decoder(options: Namespace, scores: WordScores) -> str:
