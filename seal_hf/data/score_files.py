@@ -148,19 +148,26 @@ def _named(arrays: dict[str, np.ndarray], names: Iterable[str]) -> np.ndarray | 
     return next((arrays[name] for name in names if name in arrays), None)
 
 
+def ids_of_arrays(name: str, arrays: dict[str, np.ndarray], num_rows: int) -> list[str] | None:
+    """The ids of the rows; None without an array of them. Raises DataError for another number of ids."""
+    if (key := usual_column(IDS, arrays)) is None:
+        return None
+    if (ids := arrays[key]).shape != (num_rows,):
+        raise DataError(f"{name}: ids of shape {ids.shape} for {num_rows} rows; expected one each.")
+    return [*map(id_of, ids.tolist())]
+
+
 def _of_arrays(name: str, logits: bool) -> Scores:
     arrays = arrays_of(name)
-    values, names, ids = (_named(arrays, known) for known in (ARRAYS, NAMES, IDS))
+    values, names = (_named(arrays, known) for known in (ARRAYS, NAMES))
     if values is None or values.ndim != 2 or values.dtype.kind not in "fiu" or not values.size:
         found = ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "none"
         raise DataError(f"{name}: its arrays are {found}; expected probabilities, numbers of shape (rows, labels).")
     labels = [str(i) for i in range(values.shape[1])] if names is None else [*map(str, names.ravel().tolist())]
     if len(labels) != values.shape[1] or len(set(labels)) < len(labels):
         raise DataError(f"{name}: {len(set(labels))} different names for {values.shape[1]} labels; expected one each.")
-    if ids is not None and ids.shape != values.shape[:1]:
-        raise DataError(f"{name}: ids of shape {ids.shape} for {len(values)} rows; expected one each.")
     notes = [f"{name} has no array `labels`: the labels are called 0, 1, 2, ..."] if names is None else []
-    return Scores(name, labels, values.astype(np.float64), None if ids is None else [*map(id_of, ids.tolist())], notes)
+    return Scores(name, labels, values.astype(np.float64), ids_of_arrays(name, arrays, len(values)), notes)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -552,7 +559,7 @@ def matched(
 def _gold_arrays(name: str, labels: Sequence[str]) -> tuple[np.ndarray, list[str] | None]:
     arrays = arrays_of(name)
     gold = next((arrays[key] for key in GOLD if key in arrays and arrays[key].ndim == 2), None)
-    names, ids = (_named(arrays, known) for known in (("label_names", "classes"), IDS))
+    names = _named(arrays, ("label_names", "classes"))
     if names is None and arrays.get("labels") is not None and arrays["labels"].ndim == 1:
         names = arrays["labels"]
     if gold is None or gold.dtype.kind not in "biuf" or not np.isin(gold, (0, 1, -1)).all():
@@ -562,7 +569,7 @@ def _gold_arrays(name: str, labels: Sequence[str]) -> tuple[np.ndarray, list[str
     if gold.shape[1] != len(own):
         raise DataError(f"{name}: gold labels of shape {gold.shape}; expected (rows, {len(own)}), a column per label.")
     _check_same(own, labels, name)
-    return in_order(gold.astype(np.int8), own, labels), None if ids is None else [*map(id_of, ids.tolist())]
+    return in_order(gold.astype(np.int8), own, labels), ids_of_arrays(name, arrays, len(gold))
 
 
 def _gold_arff(path: Path, labels: Sequence[str]) -> np.ndarray:

@@ -69,3 +69,20 @@ def test_sentences_are_matched_by_a_column_that_both_files_have(name, tmp_path, 
     write(tmp_path / "g.jsonl", [{name: f"s{i}", "tags": tags[i]} for i in ORDER])
     fitted(tmp_path / "p.jsonl", tmp_path / "g.jsonl", tmp_path, "--task", "tags")
     assert "independent *    1.0000     1.0000  1.0000  1.0000" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("key", ["ids", "ID"])
+def test_masks_are_matched_by_ids(key, tmp_path, capsys):
+    gold = np.random.default_rng(3).random((40, 6, 5)) < 0.4
+    p = 0.2 + 0.6 * gold
+    np.savez(tmp_path / "p.npz", probabilities=p, **{key: np.arange(40)})
+    np.savez(tmp_path / "g.npz", gold=gold[ORDER], **{key: ORDER})
+    fitted(tmp_path / "p.npz", tmp_path / "g.npz", tmp_path, "--task", "masks")
+    said = capsys.readouterr()
+    assert "fixed *       0.5000    1.0000" in said.out and not said.err
+    np.savez(tmp_path / "g.npz", gold=gold)
+    fitted(tmp_path / "p.npz", tmp_path / "g.npz", tmp_path, "--task", "masks")
+    assert "g.npz has no ids" in capsys.readouterr().err
+    np.savez(tmp_path / "g.npz", gold=gold, ids=np.arange(30))
+    with pytest.raises(ValueError, match=r"g.npz: ids of shape \(30,\) for 40 rows; expected one each"):
+        fitted(tmp_path / "p.npz", tmp_path / "g.npz", tmp_path, "--task", "masks")

@@ -2,7 +2,8 @@
 
 An `.npz` has the array `probabilities` in [0, 1]: (N, H, W) of the foreground, or (N, C, H, W) of classes, which sum to
 1. With `--logits true` its values are logits. The gold masks are the array `gold`, (N, H, W) of 0, 1, ..., and 255 for
-a pixel that does not count. The decided masks are written as the array `masks`.
+a pixel that does not count. Images are matched by the array `ids` if both files have it, else by their order. The
+decided masks are written as the array `masks`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ...cli.decide import Fitted, Measured
+from ...cli.decide import Fitted, Measured, tell
 from ...core.arrays import sigmoid
 from ...core.masks import IGNORE
 from ...data.common import DataError
-from ...data.score_files import arrays_of
+from ...data.score_files import arrays_of, ids_of_arrays, matched
 from ...utils.files import whole_file
 from ...utils.messages import results_table
 from .decisions import ClassMaskDecisions, MaskDecisions
@@ -42,7 +43,7 @@ def fit(options: Namespace) -> Fitted:
 
 def apply(options: Namespace, output: Path) -> list[str]:
     """Write the decided masks; what to tell."""
-    p = _read(options)
+    p, _ = _read(options)
     with whole_file(output) as unfinished, unfinished.open("wb") as file:
         np.savez_compressed(file, masks=_decided(_decisions(options, p), options.decoder, p))
     return [f"{len(p)} images in {output}."]
@@ -77,8 +78,12 @@ def _figures(decisions: Any, decoder: str | None, p: np.ndarray, gold: np.ndarra
 
 
 def _read_both(options: Namespace) -> tuple[np.ndarray, np.ndarray]:
-    p, gold = _read(options), _array(options.gold, "gold", "gold of shape (images, height, width)", (3,))
-    if gold.shape != (len(p), *p.shape[-2:]):
+    p, ids = _read(options)
+    gold, own = _array(options.gold, "gold", "gold of shape (images, height, width)", (3,))
+    places, notes = matched(options.gold, own, len(gold), options.probabilities, ids, len(p))
+    tell(notes)
+    gold = gold[places]
+    if gold.shape[1:] != p.shape[-2:]:
         raise DataError(f"{options.gold}: gold masks of shape {gold.shape}, but the scores have the shape {p.shape}.")
     classes = 2 if p.ndim == 3 else p.shape[1]
     if not (wrong := ~((gold >= 0) & (gold < classes) & (gold == np.rint(gold)) | (gold == IGNORE))).any():
@@ -92,15 +97,16 @@ def _read_both(options: Namespace) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def _read(options: Namespace) -> np.ndarray:
-    """Probabilities, float64: (N, H, W) of the foreground, or (N, C, H, W) of classes.
+def _read(options: Namespace) -> tuple[np.ndarray, list[str] | None]:
+    """Probabilities, float64: (N, H, W) of the foreground, or (N, C, H, W) of classes; and the ids of the images.
 
     Raises:
         ValueError: names the file, and what is no probability.
     """
     name = options.probabilities
     expected = "probabilities of shape (images, height, width), or (images, classes, height, width)"
-    p = _array(name, "probabilities", expected, (3, 4)).astype(np.float64)
+    found, ids = _array(name, "probabilities", expected, (3, 4))
+    p = found.astype(np.float64)
     if options.logits and np.isfinite(p).all():
         p = sigmoid(p) if p.ndim == 3 else np.exp(p - p.max(1, keepdims=True))
         p = p if p.ndim == 3 else p / p.sum(1, keepdims=True)
@@ -114,13 +120,14 @@ def _read(options: Namespace) -> np.ndarray:
             f"{name}: the probabilities of image {image}, pixel ({row}, {column}), sum to "
             f"{p[image, :, row, column].sum():.4g}, not to 1. Give those of a softmax, or logits with --logits true."
         )
-    return p
+    return p, ids
 
 
-def _array(name: str, key: str, expected: str, dimensions: tuple[int, ...]) -> np.ndarray:
+def _array(name: str, key: str, expected: str, dimensions: tuple[int, ...]) -> tuple[np.ndarray, list[str] | None]:
+    """An array of a file, and the ids of its images, or None."""
     arrays = arrays_of(name)
     found = arrays.get(key, arrays.get("arr_0"))  # np.savez without a name, and np.save
     if found is None or found.ndim not in dimensions or found.dtype.kind not in "biuf" or not found.size:
         said = ", ".join(f"{each} {array.shape}" for each, array in arrays.items()) or "none"
         raise DataError(f"{name}: its arrays are {said}; expected {expected}.")
-    return found
+    return found, ids_of_arrays(name, arrays, len(found))
