@@ -86,3 +86,21 @@ def test_masks_are_matched_by_ids(key, tmp_path, capsys):
     np.savez(tmp_path / "g.npz", gold=gold, ids=np.arange(30))
     with pytest.raises(ValueError, match=r"g.npz: ids of shape \(30,\) for 40 rows; expected one each"):
         fitted(tmp_path / "p.npz", tmp_path / "g.npz", tmp_path, "--task", "masks")
+
+
+@pytest.mark.parametrize("key", ["id", "idx"])
+def test_sentences_of_arrays_are_matched_by_ids(key, tmp_path, capsys):
+    """Words of probability 1, so that each figure is 1."""
+    best, names = np.random.default_rng(2).integers(0, 3, (40, 4)), np.array(["O", "B-X", "B-Y"])
+    arrays = {"probabilities": np.eye(3)[best.ravel()], "tags": names, "lengths": np.full(40, 4)}
+    np.savez(tmp_path / "p.npz", **arrays, **{key: np.arange(40)})
+    write(tmp_path / "g.jsonl", [{"id": int(i), "tags": names[best[i]].tolist()} for i in ORDER])
+    fitted(tmp_path / "p.npz", tmp_path / "g.jsonl", tmp_path, "--task", "tags")
+    said = capsys.readouterr()
+    assert "independent *    1.0000     1.0000  1.0000  1.0000" in said.out and not said.err
+    (tmp_path / "g.conll").write_text("\n\n".join("\n".join(f"word {tag}" for tag in names[row]) for row in best))
+    fitted(tmp_path / "p.npz", tmp_path / "g.conll", tmp_path, "--task", "tags")
+    assert "rows are matched by their order: " in capsys.readouterr().err
+    np.savez(tmp_path / "p.npz", **arrays, ids=np.arange(30))
+    with pytest.raises(ValueError, match=r"p.npz: ids of shape \(30,\) for 40 rows; expected one each"):
+        fitted(tmp_path / "p.npz", tmp_path / "g.jsonl", tmp_path, "--task", "tags")

@@ -20,7 +20,16 @@ import numpy as np
 from ...cli.decide import Fitted, Measured, tell
 from ...core.tag_schemes import allowed_transitions, scheme_of_model
 from ...data.common import DataError
-from ...data.score_files import arrays_of, id_column_of, id_of, matched, parsed, scores_by_name, shared_ids
+from ...data.score_files import (
+    arrays_of,
+    id_column_of,
+    id_of,
+    ids_of_arrays,
+    matched,
+    parsed,
+    scores_by_name,
+    shared_ids,
+)
 from ...data.sentences import Needs
 from ...data.table_sources import open_table
 from ...data.tag_files import SentenceFile
@@ -172,7 +181,7 @@ def _of_arrays(name: str) -> tuple[WordScores, Callable[[int], str]]:
         if [each.shape for each in chain] != [size * 2, size, size] or any(np.isnan(each).any() for each in chain):
             said = ", ".join(str(each.shape) for each in chain)
             raise DataError(f"{name}: transitions, start and end are {said}; expected numbers of the {size[0]} tags.")
-    ids = [*map(id_of, arrays["ids"].tolist())] if "ids" in arrays else None
+    ids = ids_of_arrays(name, arrays, len(lengths))
     names = [*map(str, tags.tolist())]
     scores = WordScores(name, names, values.astype(np.float64), lengths.astype(int), ids, chain)
     return scores, lambda row: f"{name}, sentence {row} (counting from 0)"
@@ -208,7 +217,8 @@ def read_gold(options: Namespace, scores: WordScores) -> list[list[str]]:
         ValueError: sentences, words or tags that do not match.
     """
     source, ids, found = _gold_rows(options, scores)
-    places, _ = matched(source, ids, len(found), scores.source, scores.ids, len(scores.lengths))
+    places, notes = matched(source, ids, len(found), scores.source, scores.ids, len(scores.lengths))
+    tell(notes)
     found = [found[place] for place in places]
     differs = next((i for i, tags in enumerate(found) if len(tags) != scores.lengths[i]), None)
     if differs is not None:
