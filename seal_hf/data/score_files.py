@@ -160,9 +160,14 @@ def ids_of_arrays(name: str, arrays: dict[str, np.ndarray], num_rows: int) -> li
 def _of_arrays(name: str, logits: bool) -> Scores:
     arrays = arrays_of(name)
     values, names = (_named(arrays, known) for known in (ARRAYS, NAMES))
-    if values is None or values.ndim != 2 or values.dtype.kind not in "fiu" or not values.size:
-        found = ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "none"
-        raise DataError(f"{name}: its arrays are {found}; expected probabilities, numbers of shape (rows, labels).")
+    is_list = values is arrays.get("arr_0") and getattr(arrays.get("arr_1"), "ndim", 0) > 1  # np.savez of a list
+    if values is None or values.ndim != 2 or values.dtype.kind not in "fiu" or not values.size or is_list:
+        found = few([f"{key} {array.shape}" for key, array in arrays.items()]) or "none"
+        hint = " Of a list p with an array (rows, 2) for each label, save np.stack([a[:, 1] for a in p], 1)."
+        hint = hint if is_list or (values is not None and values.ndim == 3) else ""
+        raise DataError(
+            f"{name}: its arrays are {found}; expected probabilities, numbers of shape (rows, labels).{hint}"
+        )
     labels = [str(i) for i in range(values.shape[1])] if names is None else [*map(str, names.ravel().tolist())]
     if len(labels) != values.shape[1] or len(set(labels)) < len(labels):
         raise DataError(f"{name}: {len(set(labels))} different names for {values.shape[1]} labels; expected one each.")

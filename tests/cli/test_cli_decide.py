@@ -249,6 +249,19 @@ def test_wrong_scores_end_in_one_line(scores, flags, message, tmp_path):
     assert "\n" not in str(raised.value) and "s.csv" in str(raised.value)
 
 
+def test_a_list_of_arrays_is_refused_with_the_array_to_save(rows, tmp_path):
+    """As `predict_proba` gives it. Oracle: the array to save has the probabilities."""
+    p, _ = rows
+    of_labels = [np.stack([1 - column, column], 1) for column in p.T]
+    np.savez(tmp_path / "p.npz", *of_labels)
+    np.save(tmp_path / "p.npy", of_labels)
+    for name in ("p.npz", "p.npy"):
+        with pytest.raises(ValueError, match=r"save np.stack\(\[a\[:, 1\] for a in p\], 1\)"):
+            read_scores(str(tmp_path / name))
+    np.save(tmp_path / "q.npy", np.stack([a[:, 1] for a in of_labels], 1))
+    np.testing.assert_array_equal(read_scores(str(tmp_path / "q.npy")).values, p)
+
+
 @pytest.mark.parametrize(
     "gold, message",
     [
