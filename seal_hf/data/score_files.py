@@ -198,10 +198,12 @@ def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, C
             "above it."
         )
     begin = len(OF_PREDICT) if labels and labels[0].startswith(OF_PREDICT) else 0
-    left = [column for column in others if column not in labels]
     named = next((column for column in LONG_LABELS if column in table.columns), None)
     long = next((column for column in LONG_SCORES if column in table.columns), None)
     is_long = named is not None and long is not None
+    if named is not None and is_long and _is_of_columns(table, named, id_column, labels):
+        labels, is_long = [column for column in labels if column not in (named, long)], False
+    left = [column for column in others if column not in labels]
     if is_long and id_column is None:
         raise DataError(
             f"{table.source} has a label in each line, but no column {' or '.join(IDS)} that tells the rows apart; its "
@@ -222,8 +224,8 @@ def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, C
         for number, row in table:
             numbers.append(number)
             rows.append(row)
-        if named is not None and long is not None:
-            assert id_column is not None, "see above"
+        if is_long:
+            assert named is not None and long is not None and id_column is not None, "see above"
             return _of_lines(table.source, rows, (id_column, named, long), logits, place, notes)
         ids = None if id_column is None else [id_of(row[id_column]) for row in rows]
         by_name = next(
@@ -243,6 +245,14 @@ def _of_table(name: str, logits: bool, id_column: str | None) -> tuple[Scores, C
     if left and not begin:
         notes.append(f"{table.source}: {len(labels)} labels, a column each; not read: {few(left)}.")
     return Scores(table.source, [label[begin:] for label in labels], values, ids, notes), place
+
+
+def _is_of_columns(table: Any, named: str, id_column: str | None, labels: Sequence[str]) -> bool:
+    """True if the names in a column are labels with a column each, and no row occurs twice: the column names the
+    likeliest label of a row, and a line is a row."""
+    if not all(str(row[named]) in labels for _, row in table):
+        return False
+    return id_column is None or _different(table, id_column) is not None
 
 
 def _no_scores(table: Any, rows: Sequence[dict[str, Any]], where: str, columns: Sequence[str]) -> DataError:

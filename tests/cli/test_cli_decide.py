@@ -201,6 +201,21 @@ def test_scores_as_other_tools_dump_them(rows, tmp_path):
         read_gold(str(write(tmp_path / "g.csv", marked)), scores)
 
 
+def test_columns_of_labels_count_beside_the_likeliest_label(rows, tmp_path):
+    """Oracle: the columns. Lines of a row each keep their form beside other numbers."""
+    p, _ = rows
+    best = [NAMES[i] for i in p.argmax(1)]
+    top = [{**row, "label": name, "score": max(p[i])} for i, (row, name) in enumerate(zip(wide(p), best, strict=True))]
+    for without in ((), ("id",)):
+        table = [{key: value for key, value in row.items() if key not in without} for row in top]
+        found = read_scores(str(write(tmp_path / "p.csv", table)))
+        assert found.labels == NAMES and found.notes[0].endswith("4 labels, a column each; not read: label, score.")
+        np.testing.assert_array_equal(found.values, p)
+    lines = [{"id": i, "label": name, "score": 0.5, "rank": 1} for i, name in enumerate(best)]
+    found = read_scores(str(write(tmp_path / "l.csv", lines)))
+    assert [found.labels[i] for i in found.values.argmax(1)] == best
+
+
 def test_labels_of_one_class_and_logits_that_look_like_probabilities_are_noted(rows, tmp_path):
     p, gold = rows
     scores = read_scores(str(write(tmp_path / "s.csv", wide(p))), logits=True)
