@@ -42,6 +42,7 @@ ARRAYS = ("probabilities", "scores", "logits", "arr_0")  # in an .npz; without a
 NAMES = ("labels", "label_names", "classes")
 GOLD = ("gold", "labels", "y", "arr_0")
 BINARY = (".npz", ".npy")
+ROUNDING = 1e-6
 EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
@@ -82,13 +83,14 @@ def read_scores(
         found, place = _of_table(name, logits, id_column)
     if labels is not None:
         found = _chosen(found, labels)
-    values = found.values
+    values = found.values if logits else probabilities(found.values)
+    found = found._replace(values=values)
     wrong = ~np.isfinite(values) if logits else ~((values >= 0) & (values <= 1))
     if wrong.any():
         row, label = (int(i) for i in np.argwhere(wrong)[0])
         expected = "a number." if logits else f"a probability from 0 to 1.{_remedy(values, wrong, found.labels)}"
         raise DataError(
-            f"{place(row)}: the score of {found.labels[label]!r} is {values[row, label]:g}; expected {expected}"
+            f"{place(row)}: the score of {found.labels[label]!r} is {values[row, label]:.7g}; expected {expected}"
         )
     check_ids(name, found.ids)
     if not logits:
@@ -98,6 +100,12 @@ def read_scores(
     notes = [f"{name}: all logits are from 0 to 1. If they are probabilities, leave --logits out."]
     notes = notes if ((values >= 0) & (values <= 1)).all() else []
     return found._replace(values=sigmoid(values), notes=[*found.notes, *notes])
+
+
+def probabilities(values: np.ndarray) -> np.ndarray:
+    """The values, of which those outside of [0, 1] by a rounding error, as of a sum in float32, are 0 or 1."""
+    inside = values.clip(0, 1)
+    return np.where(np.abs(values - inside) <= ROUNDING, inside, values)
 
 
 def _remedy(values: np.ndarray, wrong: np.ndarray, labels: Sequence[str]) -> str:

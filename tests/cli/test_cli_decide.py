@@ -201,6 +201,21 @@ def test_scores_as_other_tools_dump_them(rows, tmp_path):
         read_gold(str(write(tmp_path / "g.csv", marked)), scores)
 
 
+def test_a_rounding_error_is_a_probability(tmp_path):
+    np.save(tmp_path / "p.npy", np.array([[0.5, 1 + 1e-7], [-1e-7, 1]]))
+    assert read_scores(str(tmp_path / "p.npy")).values.tolist() == [[0.5, 1], [0, 1]]
+    table = [
+        {"scores": [{"O": 1.0000001, "B-X": -1e-7}], "tags": ["O"]},
+        {"scores": [{"O": 0, "B-X": 1}], "tags": ["B-X"]},
+    ]
+    file = write(tmp_path / "p.jsonl", table)
+    decide.fit(words({"--probabilities": file, "--gold": file}, "--task", "tags", "--output", tmp_path / "d.json"))
+    masks = np.array([[[1.0000001, 0.0]]] * 4, np.float32)
+    np.savez(tmp_path / "m.npz", probabilities=masks, gold=masks.round())
+    files = {"--probabilities": tmp_path / "m.npz", "--gold": tmp_path / "m.npz"}
+    decide.fit(words(files, "--task", "masks", "--output", tmp_path / "m.json"))
+
+
 def test_columns_of_labels_count_beside_the_likeliest_label(rows, tmp_path):
     """Oracle: the columns. Lines of a row each keep their form beside other numbers."""
     p, _ = rows
@@ -239,6 +254,7 @@ def test_labels_of_one_class_and_logits_that_look_like_probabilities_are_noted(r
     "scores, flags, message",
     [
         ([{"id": 1, "a": 0.5}, {"id": 2, "a": 1.5}], {}, "line 3: the score of 'a' is 1.5; expected a probability"),
+        ([{"id": 1, "a": 0.5}, {"id": 2, "a": 1.000003}], {}, "the score of 'a' is 1.000003; expected a probability"),
         ([{"id": 1, "a": 0.5}, {"id": 2, "a": "nan"}], {}, "line 3: the score of 'a' is nan; expected a probability"),
         ([{"id": 1, "a": 0.5}, {"id": 2, "a": "inf"}], {"logits": True}, "is inf; expected a number"),
         ([{"id": 1, "a": 0.5}, {"id": 2, "a": "much"}], {}, "line 3: the score of 'a' is 'much'; expected a number"),
@@ -631,7 +647,7 @@ def test_tags_of_a_crf_are_the_best_of_all_sequences(sentences, tmp_path):
         decide.apply(words(files, "--decisions", tmp_path / "d.json", "--output", tmp_path / f"{decoder}.jsonl"))
         assert [json.loads(line)["tags"] for line in (tmp_path / f"{decoder}.jsonl").read_text().splitlines()] == best
     files["--logits"] = "false"
-    with pytest.raises(ValueError, match="its scores are 6.75819, .*, not from 0 to 1"):
+    with pytest.raises(ValueError, match="its scores are 6.758187, .*, not from 0 to 1"):
         decide.apply(words(files, "--decisions", tmp_path / "d.json"))
 
 

@@ -18,7 +18,7 @@ from ...cli.decide import Fitted, Measured, tell
 from ...core.arrays import sigmoid
 from ...core.masks import IGNORE
 from ...data.common import DataError
-from ...data.score_files import arrays_of, ids_of_arrays, matched
+from ...data.score_files import arrays_of, ids_of_arrays, matched, probabilities
 from ...utils.files import whole_file
 from ...utils.messages import results_table
 from .decisions import ClassMaskDecisions, MaskDecisions
@@ -110,9 +110,10 @@ def _read(options: Namespace) -> tuple[np.ndarray, list[str] | None]:
     if options.logits and np.isfinite(p).all():
         p = sigmoid(p) if p.ndim == 3 else np.exp(p - p.max(1, keepdims=True))
         p = p if p.ndim == 3 else p / p.sum(1, keepdims=True)
+    p = probabilities(p)
     if (wrong := ~((p >= 0) & (p <= 1))).any():
         image = int(np.argwhere(wrong)[0][0])
-        said = f"{name}: a probability of image {image} (counting from 0) is {p[wrong][0]:g}"
+        said = f"{name}: a probability of image {image} (counting from 0) is {p[wrong][0]:.7g}"
         raise DataError(f"{said}; expected 0 to 1. Logits need --logits true.")
     if p.ndim == 4 and (wrong := np.abs(p.sum(1) - 1) > SUM).any():
         image, row, column = (int(i) for i in np.argwhere(wrong)[0])

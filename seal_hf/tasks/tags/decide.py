@@ -27,6 +27,7 @@ from ...data.score_files import (
     ids_of_arrays,
     matched,
     parsed,
+    probabilities,
     scores_by_name,
     shared_ids,
 )
@@ -138,7 +139,7 @@ def read(options: Namespace) -> WordScores:
     """
     name = options.probabilities
     found, place = _of_arrays(name) if Path(name).suffix.lower() == ".npz" else _of_table(name, options)
-    p = found.values
+    p = found.values if options.logits else probabilities(found.values)
     if options.logits:
         wrong, sums = ~np.isfinite(p).all(1), np.ones(len(p))
     else:
@@ -152,7 +153,7 @@ def read(options: Namespace) -> WordScores:
             what = (
                 "a logit is not a number"
                 if options.logits
-                else f"its scores are {few([f'{x:g}' for x in p[row]], 5)}, not from 0 to 1"
+                else f"its scores are {few([f'{x:.7g}' for x in p[row]], 5)}, not from 0 to 1"
             )
         hint = "" if options.logits else " Give probabilities, as of a softmax, or logits with --logits true."
         raise DataError(f"{place(sentence)}: word {word} (counting from 0): {what}.{hint}")
