@@ -572,7 +572,8 @@ def matched(
     if missing := [one for one in wanted if one not in place]:
         raise DataError(
             f"{source} has no gold labels of {len(missing)} of the {len(wanted)} rows of {other}: ids "
-            f"{few([*map(repr, missing)], 5)}. Add them, or leave these rows out; --id_column names the column of ids."
+            f"{few([*map(repr, missing)], 5)}; it has {few([*map(repr, ids)], 5)}. Add them, or leave these rows out; "
+            "--id_column names the column of ids."
         )
     left = len(ids) - len(wanted)
     notes = [f"{source}: {left} rows without scores are left out."] if left else []

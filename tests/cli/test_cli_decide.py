@@ -296,7 +296,7 @@ def test_a_list_of_arrays_is_refused_with_the_array_to_save(rows, tmp_path):
 @pytest.mark.parametrize(
     "gold, message",
     [
-        ([{"id": 1, "labels": "a"}], "no gold labels of 1 of the 2 rows"),
+        ([{"id": 1, "labels": "a"}], "no gold labels of 1 of the 2 rows .*: ids '2'; it has '1'. Add"),
         ([{"labels": "a"}], "has 1 rows, but .* has 2"),
         ([{"id": 1, "labels": "c"}, {"id": 2, "labels": "a"}], "does not know 1 of the labels"),
         ([{"id": 1, "labels": ""}, {"id": 2, "labels": ""}], "no row has a gold label"),
