@@ -585,6 +585,21 @@ def test_masks_have_the_threshold_of_the_best_iou(tmp_path, capsys):
         decide.fit(words(files, "--gold", tmp_path / "p.npz", "--output", tmp_path / "e.json"))
 
 
+def test_masks_of_one_channel_and_logits_are_read(tmp_path):
+    """Oracle: the decisions on the probabilities (N, H, W)."""
+    p = np.random.default_rng(2).random((12, 6, 5))
+    gold, files = (p > 0.3).astype(np.uint8), []
+    for i, (key, values, mask) in enumerate(
+        (("probabilities", p, gold), ("probabilities", p[:, None], gold[:, None]), ("logits", logit(p)[:, None], gold))
+    ):
+        np.savez(tmp_path / "p.npz", **{key: values})
+        np.savez(tmp_path / "g.npz", gold=mask)
+        names = {"--probabilities": tmp_path / "p.npz", "--gold": tmp_path / "g.npz", "--logits": i == 2}
+        decide.fit(words(names, "--task", "masks", "--output", tmp_path / f"{i}.json"))
+        files.append(MaskDecisions.load(tmp_path / f"{i}.json"))
+    assert files[1] == files[0] and files[2].threshold == pytest.approx(files[0].threshold)
+
+
 def test_masks_of_several_classes_are_the_likeliest_from_probabilities_or_logits(tmp_path, capsys):
     generator = np.random.default_rng(3)
     logits = generator.normal(size=(5, 3, 4, 6))

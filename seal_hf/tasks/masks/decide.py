@@ -1,14 +1,16 @@
 """`seal-hf decide --task masks`: a threshold for foreground probabilities, or the likeliest of several classes.
 
 An `.npz` has the array `probabilities` in [0, 1]: (N, H, W) of the foreground, or (N, C, H, W) of classes, which sum to
-1. With `--logits true` its values are logits. The gold masks are the array `gold`, (N, H, W) of 0, 1, ..., and 255 for
-a pixel that does not count. Images are matched by the array `ids` if both files have it, else by their order. The
-decided masks are written as the array `masks`.
+1. With `--logits true` its values are logits, and the array may be called `logits`. An axis of one channel, (N, 1, H,
+W), is left out. The gold masks are the array `gold`, (N, H, W) of 0, 1, ..., and 255 for a pixel that does not count.
+Images are matched by the array `ids` if both files have it, else by their order. The decided masks are written as the
+array `masks`.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from ...cli.decide import Fitted, Measured, tell
 from ...core.arrays import sigmoid
 from ...core.masks import IGNORE
 from ...data.common import DataError
-from ...data.score_files import arrays_of, ids_of_arrays, matched, probabilities
+from ...data.score_files import ARRAYS, arrays_of, ids_of_arrays, matched, probabilities
 from ...utils.files import whole_file
 from ...utils.messages import results_table
 from .decisions import ClassMaskDecisions, MaskDecisions
@@ -79,7 +81,7 @@ def _figures(decisions: Any, decoder: str | None, p: np.ndarray, gold: np.ndarra
 
 def _read_both(options: Namespace) -> tuple[np.ndarray, np.ndarray]:
     p, ids = _read(options)
-    gold, own = _array(options.gold, "gold", "gold of shape (images, height, width)", (3,))
+    gold, own = _array(options.gold, ("gold", "arr_0"), "gold of shape (images, height, width)", (3,))
     places, notes = matched(options.gold, own, len(gold), options.probabilities, ids, len(p))
     tell(notes)
     gold = gold[places]
@@ -105,7 +107,7 @@ def _read(options: Namespace) -> tuple[np.ndarray, list[str] | None]:
     """
     name = options.probabilities
     expected = "probabilities of shape (images, height, width), or (images, classes, height, width)"
-    found, ids = _array(name, "probabilities", expected, (3, 4))
+    found, ids = _array(name, ARRAYS, expected, (3, 4))
     p = found.astype(np.float64)
     if options.logits and np.isfinite(p).all():
         p = sigmoid(p) if p.ndim == 3 else np.exp(p - p.max(1, keepdims=True))
@@ -124,10 +126,14 @@ def _read(options: Namespace) -> tuple[np.ndarray, list[str] | None]:
     return p, ids
 
 
-def _array(name: str, key: str, expected: str, dimensions: tuple[int, ...]) -> tuple[np.ndarray, list[str] | None]:
-    """An array of a file, and the ids of its images, or None."""
+def _array(
+    name: str, keys: Sequence[str], expected: str, dimensions: tuple[int, ...]
+) -> tuple[np.ndarray, list[str] | None]:
+    """An array of a file, without an axis of one channel, and the ids of its images, or None."""
     arrays = arrays_of(name)
-    found = arrays.get(key, arrays.get("arr_0"))  # np.savez without a name, and np.save
+    found = next((arrays[key] for key in keys if key in arrays), None)
+    if found is not None and found.ndim == 4 and found.shape[1] == 1:
+        found = found[:, 0]
     if found is None or found.ndim not in dimensions or found.dtype.kind not in "biuf" or not found.size:
         said = ", ".join(f"{each} {array.shape}" for each, array in arrays.items()) or "none"
         raise DataError(f"{name}: its arrays are {said}; expected {expected}.")
