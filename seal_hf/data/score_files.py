@@ -9,6 +9,7 @@ label, also of ARFF; or a line for each row and label; or the array `gold`.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections import Counter
@@ -302,7 +303,7 @@ def columns_at_once(
     mark = "," if path.suffix.lower() == ".csv" else "\t"
     with suppress(pa.ArrowException):
         read = csv.read_csv(
-            pa.BufferReader(content),
+            pa.BufferReader(content.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")),  # the header is the first line
             csv.ReadOptions(use_threads=False, skip_rows=1, column_names=table.columns),
             csv.ParseOptions(delimiter=mark, quote_char=False),
             csv.ConvertOptions(column_types=types_of, include_columns=names, null_values=[]),

@@ -107,6 +107,13 @@ def test_plain_files_are_read_at_once_as_they_are_row_by_row(suffix, tmp_path):
         read_scores(str(write(tmp_path / f"w{suffix}", wide)))
 
 
+@pytest.mark.parametrize("begin", ["\n", "\r\n\r\n", "\ufeff\n", "\ufeff", ""])
+def test_empty_lines_above_a_header_of_numbers_are_no_rows(begin, tmp_path):
+    (tmp_path / "s.csv").write_bytes(f"{begin}0,1\n0.9,0.2\n0.1,0.8\n".encode())
+    found = read_scores(str(tmp_path / "s.csv"))
+    assert found.labels == ["0", "1"] and found.values.tolist() == [[0.9, 0.2], [0.1, 0.8]]
+
+
 def test_ids_are_matched_whether_they_are_written_as_1_or_1_0(tmp_path):
     scores = read_scores(str(write(tmp_path / "s.csv", [{"id": i, "a": 0.5, "b": 0.1} for i in range(3)])))
     gold = [{"id": float(i), "labels": "b" if i == 2 else "a"} for i in (2, 1, 0)]
