@@ -48,7 +48,14 @@ def schedule() -> str:
             "Run them again",
             bash("DATA=PATH RUNS=FOLDER bash benchmarks/papers.txt"),
         ),
-        archived("bibtex", "cal500", "delicious"),
+        archived(
+            *SCHEDULES,
+            *(
+                data
+                for data, (recipe, _, end) in SEARCHED.items()
+                if data not in SCHEDULES and runs.of_recipe(recipe + end)
+            ),
+        ),
     )
 
 

@@ -33,7 +33,7 @@ class Task:
         task_losses: value of `task_loss` -> the class of the task-net's own loss, whose [`Options`] are what a run
             reads.
         choices: argument of a run that its spaces read -> the values that it takes.
-        switches: the same, but each value -> the arguments that are read only with it.
+        switches: argument of a run that its spaces read -> each of its values -> the arguments read only with it.
         decisions: saved name of a space -> the [`Decisions`] of its outputs; without them, they are decided by oneself.
         decide: a module with what `seal-hf decide` does, `fit`, `apply` and `report`, and with the formats that the
             last two write, `WRITTEN` and `REPORTED`.

@@ -384,12 +384,13 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> 
     hint = ""
     if binary:
         words = ", or yes and no" * any(is_yes_no(rows[name]) for name in binary)
-        but = f"{ALL_BUT} {','.join(name for name in rows if name not in (*binary, *INDEXES))}"
-        flag = f'--label_columns "{min(",".join(binary), but, key=len)}"'
+        rest = [name for name in rows if name not in (*binary, *INDEXES)]
+        forms = [",".join(binary), *([f"{ALL_BUT} {','.join(rest)}"] if rest and len(binary) > 1 else [])]
+        flag = f'--label_columns "{min(forms, key=len)}"'
         hint = f" Columns that hold 0 and 1 alone{words} ({few(binary)}) can be a label each: {flag}."
         then = inputs_of(asked._replace(label_columns=binary), rows, (), False, None)
         if inputs.kind != "images" and then.kind == "features":
-            hint += " Other columns of numbers are then features."
+            hint, why = f"{hint} Other columns of numbers are then features.", ""
     elif (several := _other_forms(rows))[0]:
         hint = f" The columns {few(several[0])} {several[1]}"
     if why:

@@ -85,20 +85,21 @@ def _upright(image: Any) -> Any:
 
 def mask_values(mask: Any) -> np.ndarray:
     """The stored values of a mask: indices of a palette; grey values of a GIF, which has nothing else, and of a palette
-    of which black and white alone are used, in any order; 0 and 1 for one bit."""
+    of black and white alone, in any order; 0 and 1 for one bit."""
     image = _opened_cell(mask)
     if getattr(image, "format", None) == "GIF" or getattr(image, "mode", None) == "P":
         colours = np.asarray(image.convert("RGB"))
         is_grey = (colours == colours[..., :1]).all()
-        if is_grey and (image.format == "GIF" or _is_of_two(np.asarray(image), colours[..., 0])):
+        if is_grey and (image.format == "GIF" or _is_black_and_white(image)):
             return colours[..., 0]
     return _array(image)
 
 
-def _is_of_two(indices: np.ndarray, values: np.ndarray) -> bool:
-    """True if the used indices of a palette are one for black and one for white, or one of these alone."""
-    used = np.unique(values)
-    return set(used.tolist()) <= {0, 255} and len(np.unique(indices)) == len(used)
+def _is_black_and_white(image: Any) -> bool:
+    """True if a palette has these two colours alone, and no more than one used index for each."""
+    colours = np.reshape(image.getpalette("RGB"), (-1, 3))
+    used = colours[np.unique(np.asarray(image))]
+    return bool(np.isin(colours.sum(1), (0, 3 * 255)).all()) and len(np.unique(used, axis=0)) == len(used)
 
 
 def _array(values: Any) -> np.ndarray:

@@ -20,7 +20,8 @@ from .hygiene import SEPARATORS
 FORMATS = ("auto", "ids", "names", "multi_hot")
 NONE = "none"  # as a separator: each cell is one name
 TRUTH = ("false", "true")
-NUMBERS = r"(?:-?[0-9]+\.?|True|False)(\s+(?:-?[0-9]+\.?|True|False))+"  # separated by blanks, as NumPy prints them
+NUMBERS = r"-?[0-9]+\.?(\s+-?[0-9]+\.?)+"  # separated by blanks, as NumPy prints them
+TRUTHS = re.compile(r"\W*(?:true|false)(?:[\s,]+(?:true|false))+\W*", re.IGNORECASE)  # several, as lists of them
 TEXTS = r"""('[^']*'|"[^"]*")(\s+('[^']*'|"[^"]*"))+"""
 JOINED = re.compile(r"""(?<![\[\s])(['"])\s+(['"])""")  # the end of a text and the begin of the next one
 BITS = re.compile("[01]{2,}")
@@ -28,8 +29,8 @@ BETWEEN = r"[\s,;|]*"  # between names that have marks around them
 AROUND = tuple(  # names with marks around them, or before them
     map(re.compile, (r"<([^<>]+)>", r"__label__([^\s,;|]+)", r"#([^\s#,;|]+)", r'"([^"]+)"', r"'([^']+)'"))
 )
-BRACKETS = tuple(  # around all names of a cell, which are no list of numbers, of True and False or of texts in quotes
-    re.compile(rf"\{begin}(?=.*[^\W\d])(?!\s*(?:[Tt]rue|[Ff]alse)\b)([^{others}\"']+)\{end}")
+BRACKETS = tuple(  # around all names of a cell, which are no list of numbers or of texts in quotes
+    re.compile(rf"\{begin}(?=.*[^\W\d])([^{others}\"']+)\{end}")
     for begin, others, end in (("[", r"\[\]", "]"), ("(", "()", ")"), ("{", "{}:", "}"))
 )
 SCORES = ("score", "probability", "confidence")
@@ -80,15 +81,7 @@ def label_cell(value: Any, place: str, keep_empty: bool = False, separator: str 
     values = [v.strip() if isinstance(v, str) else v for v in values]
     values = [None if v is None or v != v or v == "" else v for v in values]  # NaN: "none"
     values = [valid_text(v, place) if isinstance(v, str) else v for v in values if keep_empty or v is not None]
-    values = _numbers_of(values)
     return [int(v) if isinstance(v, (bool, np.bool_)) else v for v in values if len(values) > 1 or v is not None]
-
-
-def _numbers_of(values: list) -> list:
-    """Values, with 0 and 1 for several texts that are all true or false."""
-    if len(values) > 1 and all(isinstance(v, str) and v.lower() in TRUTH for v in values if v is not None):
-        return [None if v is None else TRUTH.index(v.lower()) for v in values]
-    return values
 
 
 def _separated(value: str, place: str, keep_empty: bool, separator: str | None) -> list:
@@ -97,12 +90,12 @@ def _separated(value: str, place: str, keep_empty: bool, separator: str | None) 
         return [valid_text(value, place)] if value else []
     if separator is None and not value.isalnum():
         if " " in value and re.fullmatch(NUMBERS, value):
-            return _numbers_of(value.split())
+            return value.split()
         separator = next((mark for mark in SEPARATORS if mark in value), None)
     parts = value.split(separator) if separator else [value]
     found = [valid_text(part.strip(), place) or None for part in parts]
     found = found if found[-1] else found[:-1]  # a separator at the end adds no value
-    return _numbers_of(found if keep_empty and len(found) > 1 else [part for part in found if part])
+    return found if keep_empty and len(found) > 1 else [part for part in found if part]
 
 
 def list_in_text(value: str, place: str) -> Any:
@@ -111,7 +104,7 @@ def list_in_text(value: str, place: str) -> Any:
         return json.loads(value)
     except ValueError:
         inner = value.removeprefix("[").removesuffix("]").strip()
-        if re.fullmatch(NUMBERS, inner):
+        if re.fullmatch(NUMBERS, inner) or ("," not in inner and TRUTHS.fullmatch(inner)):
             return [number.removesuffix(".") for number in inner.split()]
         if re.fullmatch(TEXTS, inner):  # Python would join them
             value = re.sub(JOINED, r"\1, \2", value)
@@ -130,8 +123,10 @@ def _name_of(value: dict[str, Any]) -> Any:
 
 def marks_around(cells: Iterable[Any]) -> re.Pattern[str] | None:
     """The marks that all cells of a column have around or before their names, such as `<a><b>`, `#a #b`, `"a", "b"` or
-    `{a, b}`: one of `AROUND` or `BRACKETS`; None if a cell has none. Empty cells do not matter."""
+    `{a, b}`: one of `AROUND` or `BRACKETS`; None if a cell has none, or if all are lists of true and false. Empty cells
+    do not matter."""
     left: Sequence[re.Pattern[str]] = ()
+    only_truths = True
     for cell in cells:
         text = cell.strip() if isinstance(cell, str) else cell
         if text in (None, "", "[]", "()", "{}"):
@@ -142,7 +137,8 @@ def marks_around(cells: Iterable[Any]) -> re.Pattern[str] | None:
         left = [p for p in every if (p if p in BRACKETS else re.compile(f"(?:{p.pattern}{BETWEEN})+")).fullmatch(text)]
         if not left:
             return None
-    return left[0] if left else None
+        only_truths = only_truths and TRUTHS.fullmatch(text) is not None
+    return left[0] if left and not only_truths else None
 
 
 def without_marks(cell: Any, marks: re.Pattern[str] | None) -> Any:
@@ -236,7 +232,9 @@ def label_matrix(
         label_format = guess_format(values, len(names) if names else None)
     remedy = ""
     if names and file:
-        remedy = f" {file} has {len(names)} names: add the missing ones to it, or correct the label."
+        remedy = (
+            f" {file} has {len(names)} name{'s' * (len(names) != 1)}: add the missing ones to it, or correct the label."
+        )
     if label_format == "multi_hot":
         return _multi_hot(cells, names, source, place, dtype, remedy)
     cells = {split: [[v for v in cell if v is not None] for cell in rows] for split, rows in cells.items()}
@@ -369,8 +367,13 @@ def _is_written(cell: Any) -> bool:
 
 
 def as_vectors(cells: dict[str, list[list]]) -> dict[str, list[list]]:
-    """Cells by split, with bit strings of one length, such as 01100, as lists of 0 and 1; the same object without any.
-    If most cells are such, others are mistakes, which stay as they are and are named later."""
+    """Cells by split, with bit strings of one length, such as 01100, or lists of true and false of one length, as lists
+    of 0 and 1; the same object without any. If most cells are bit strings, others are mistakes, which stay as they are
+    and are named later."""
+    every = [cell for rows in cells.values() for cell in rows]
+    lengths = {len(cell) for cell in every}
+    if len(lengths) == 1 and max(lengths) > 1 and {str(v).lower() for cell in every for v in cell} == {*TRUTH}:
+        return {split: [[TRUTH.index(str(v).lower()) for v in cell] for cell in rows] for split, rows in cells.items()}
     if any(len(cell) > 1 for rows in cells.values() for cell in rows):
         return cells
     counts = Counter(str(cell[0]) for rows in cells.values() for cell in rows if cell)
@@ -404,8 +407,8 @@ def gold_labels(
         vectors = as_vectors(every)
         cells, label_format = vectors["all"], label_format if vectors is every else "multi_hot"
     known = guess_format(cells, len(names or labels)) if label_format == "auto" else label_format
-    numbers = known == "ids" or any(str(v) not in MULTI_HOT for cell in cells for v in cell if v is not None)
-    if numbers and label_format == "auto" and not names and _are_names(cells, labels):
+    may_be_names = known == "ids" or any(str(v) not in MULTI_HOT for cell in cells for v in cell if v is not None)
+    if may_be_names and label_format == "auto" and not names and _are_names(cells, labels):
         known = label_format = "names"
     if known == "names":
         if not own & {str(value) for cell in cells for value in cell if str(value).endswith(".0")}:
@@ -670,7 +673,7 @@ def column_labels(
 
 def say_yes_or_no(names: Sequence[str]) -> bool:
     """True for names of two classes that are words for 0 and 1, in any order."""
-    return {zero_one(name) for name in names} == {0.0, 1.0}
+    return len(names) == 2 and {zero_one(name) for name in names} == {0.0, 1.0}
 
 
 def _known_numbers(values: Sequence[Any]) -> dict[Any, float | None] | None:

@@ -547,7 +547,7 @@ def _label_columns(found: Reading, names: Sequence[str]) -> dict[str, np.ndarray
         place = partial(found.place, split)
         matrices[split] = column_labels({name: rows[name] for name in names}, place, marks, found.classes)
     named = {name: found.classes[name] for name in names if not say_yes_or_no(found.classes.get(name, ("no", "yes")))}
-    ones = [f"{name} is 1 for {values[1]!r}" for name, values in named.items() if len(values) == 2]
+    ones = [f"{name} is 1 for {values[1]!r}" for name, values in named.items()]
     found.notes += [f"columns of classes: {few(ones, 5)}."] if ones else []
     return matrices
 
@@ -637,8 +637,9 @@ def _vectors(found: Reading, cells: dict[str, list[list]]) -> dict[str, list[lis
     """Cells, with bit strings as vectors, which is noted; the same object without any."""
     vectors = as_vectors(cells)
     if vectors is not cells:
-        example = next(cell for rows in cells.values() for cell in rows if cell)[0]
-        found.notes.append(f"cells such as {example} are vectors of 0 and 1. If they are names: --label_format names.")
+        example = next(cell for rows in cells.values() for cell in rows if cell)
+        shown = ",".join(map(str, example))
+        found.notes.append(f"cells such as {shown} are vectors of 0 and 1. If they are names: --label_format names.")
     return vectors
 
 

@@ -31,7 +31,8 @@ PAIR = re.compile(r"([0-9]+):([-+0-9.eE]+)")
 HEADER = re.compile(r"([0-9]+) +([0-9]+) +([0-9]+)")  # of the extreme classification repository
 JSON = (".jsonl", ".json")
 WHITE = re.compile(r"[\s,]*")
-BETWEEN = re.compile(r"[ \t\v\f\r]+")  # between the words of fastText
+# of fastText: a label, and the white space and the comma after it
+LABELLED = re.compile(r"(?<![^ \t\v\f\r])__label__([^ \t\v\f\r]*)[ \t\v\f\r]*(?:,[ \t\v\f\r]+)?")
 OF_ROWS = {"text": str, "words": list, "tokens": list, "content": str, "data": dict}  # fields of rows, which hold these
 BLOCK = 1 << 20  # characters of a JSON array that are decoded at once
 Row = tuple[int, list[Any]]  # its first line, counted from 1, and its values
@@ -267,10 +268,8 @@ def _fasttext(path: Path) -> Iterator[Row]:
     with open(path, encoding="utf-8-sig", newline="\n") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
-                words = BETWEEN.split(line.strip())
-                labels = [word.removeprefix(FASTTEXT).rstrip(",") for word in words if word.startswith(FASTTEXT)]
-                text = " ".join(word for word in words if not word.startswith(FASTTEXT))
-                yield number, [text.removeprefix(", "), labels]  # `__label__a , text`
+                labels = [label.rstrip(",") for label in LABELLED.findall(line.strip())]
+                yield number, [LABELLED.sub("", line.strip()), labels]
 
 
 class _Scanned(NamedTuple):

@@ -301,10 +301,10 @@ class SentenceRows:
             sentence.features[feature] = _strings(listed(row[feature], where), feature, where, size)
         if self.needs.predicate:
             place = row[self._field(row, "predicate", "predicate", (), where)]
-            whole = re.fullmatch(r"[0-9]+(\.0+)?", str(place)) is not None  # pandas writes 2.0, and csv texts
+            whole = re.fullmatch(r"\s*[0-9]+(\.0+)?\s*", str(place)) is not None  # pandas writes 2.0, and csv texts
             if not whole or int(float(place)) >= size:
                 raise DataError(
-                    f"{where}: `predicate` is {place!r}; it must be the number of one of {size} words, counted from 0."
+                    f"{where}: `predicate` is {place!r}; it must be the place of one of {size} words, counted from 0."
                 )
             sentence.predicate = int(float(place))
         if self.needs.tags:

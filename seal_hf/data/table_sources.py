@@ -104,7 +104,7 @@ def tables_of(data: Any, path: Path | None, label_column: str = "labels") -> Tab
 
 
 def _number_alike(tables: Mapping[str, LineTable]) -> list[str]:
-    """Number the features of LIBSVM files alike in all splits, in place; a note on features that training lacks."""
+    """Number the features of LIBSVM files alike in all splits, in place; a note on those after the last of training."""
     files = [table.path for table in tables.values() if is_sparse(table.path)]
     if not files:
         return []
@@ -112,7 +112,11 @@ def _number_alike(tables: Mapping[str, LineTable]) -> list[str]:
     for table in tables.values():
         table.indices = indices
     new = sum(indices) - sum(of_first)
-    return [f"{new} of {indices.size} features occur outside of {files[0].name} only."] if new > 0 else []
+    if new <= 0:
+        return []
+    return [
+        f"{new} of {indices.size} features come after the last one of {files[0].name}, where they are 0 in all rows."
+    ]
 
 
 def _by_split(found: Mapping[str, Table], notes: list[str], name: str, source: str, kind: str = "") -> Tables:

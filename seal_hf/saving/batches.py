@@ -168,9 +168,10 @@ def check_one_kind(name: str, raw: Any, inputs: Mapping[str, Any]) -> None:
 def check_rows(name: str, raw: Any) -> None:
     """Raises ValueError for raw rows (the argument called `name`) that are not in order, or not rows."""
     if not in_order(raw):
+        hint = " Pass the output of a tokenizer or an image processor as `predict(**inputs)`."
         raise ValueError(
-            f"`{name}` is of type {type(raw).__name__}; expected a list of rows, or one column of a table. Pass the "
-            "output of a tokenizer or an image processor as `predict(**inputs)`."
+            f"`{name}` is of type {type(raw).__name__}; expected a list of rows, or one column of a table."
+            f"{hint if isinstance(raw, Mapping) else ''}"
         )
 
 

@@ -389,7 +389,7 @@ def test_roles_equal_those_of_bracket_columns(tmp_path, form, split):
         check_same(by_program(srl, given, "--model_name_or_path", "none"), found)
     with pytest.raises(DataError, match="expected predicate. It is the index of a word"):
         load_srl(table.remove_columns("predicate"))
-    with pytest.raises(DataError, match="row 2 .*: `predicate` is 3; it must be the number of one of 3 words"):
+    with pytest.raises(DataError, match="row 2 .*: `predicate` is 3; it must be the place of one of 3 words"):
         load_srl(Dataset.from_dict(table[:] | {"predicate": [1, 1, 3] + [1] * 37}))
 
 

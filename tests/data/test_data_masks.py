@@ -6,7 +6,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from seal_hf.data.common import DataError
-from seal_hf.data.image_files import as_rgb, pixels
+from seal_hf.data.image_files import as_rgb, mask_values, pixels
 from seal_hf.data.masks import load_masks
 
 
@@ -261,6 +261,15 @@ def test_a_palette_of_black_and_white_is_read_by_its_colours(tmp_path, first):
     expected = {image.tobytes(): mask.tobytes() for image, mask in zip(images, masks, strict=True)}
     for split in (data.train, data.validation, data.test):
         assert [mask.tobytes() for mask in split.masks] == [expected[image.tobytes()] for image in split.images]
+
+
+def test_a_palette_with_white_among_other_colours_keeps_its_indices():
+    Image = pytest.importorskip("PIL.Image")
+    mask = np.array([[0, 1], [1, 0]], np.uint8)
+    for colours in ([255, 255, 255, 0, 0, 255], [0, 0, 0, 255, 255, 255, 255, 0, 0]):
+        indexed = Image.fromarray(mask, "P")
+        indexed.putpalette(colours)
+        assert (mask_values(indexed) == mask).all()
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "RGBA", "P", "1"])

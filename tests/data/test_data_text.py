@@ -2,6 +2,7 @@
 data set of the fake Hub loaded by a process of its own."""
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -125,6 +126,25 @@ def test_label_cells_of_jsonl(tmp_path, label_format, cells):
     path = tmp_path / "d.jsonl"
     path.write_text(jsonl([{"text": f"t{i}", "labels": c} for i, c in enumerate(cells)] * 10))
     check_gold(path, label_format)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["true,satire", "false", "true,false"],
+        ["true|false", "true", "satire"],
+        ["[true, satire]", "[false]", "[true, false]"],
+        ["(true crime,satire)", "(false)", "(true crime,false)"],
+        ['["true","false"]', '["true"]', '["satire"]'],
+    ],
+)
+@pytest.mark.parametrize("label_format", ["auto", "names"])
+def test_names_may_be_true_and_false(tmp_path, cells, label_format):
+    path = tmp_path / "d.csv"
+    path.write_text(table(["text", "labels"], [(f"t{i}", c) for i, c in enumerate(cells)] * 10))
+    found = {text: labels for text, labels in rows_of(load_multilabel(str(path), label_format=label_format))}
+    expected = [set(re.findall(r"true crime|\w+", cell)) for cell in cells]
+    assert [found[f"t{i}"] for i in range(3)] == expected
 
 
 def test_names_with_quotes_and_commas_in_lists(tmp_path):
@@ -303,7 +323,7 @@ HEADED = {"train_csv": labelled(OK), "dev_csv": labelled(OK[:2])}
         ({**HEADED, "dev_csv": table(["texts", "labels"], OK)}, ["dev.csv", "Did you mean 'texts'?"]),
         (
             {**HEADED, "labels_txt": "joy\n"},
-            ["train.csv, line 3", "'1'", "range 0..0 of 1 labels", "labels.txt has 1 names: add"],
+            ["train.csv, line 3", "'1'", "range 0..0 of 1 labels", "labels.txt has 1 name: add"],
         ),
         (
             {**HEADED, "train_csv": labelled([("a", "0,2")] * 9), "id2label_json": '{"0": "a", "1": "b"}'},

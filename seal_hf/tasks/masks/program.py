@@ -78,10 +78,15 @@ def kind(given: Namespace) -> str:
     return "digit_classes" if getattr(given, "dataset", None) == "digit_classes" else "masks"
 
 
+def crop_of(asked: int | None, data: SegmentationData) -> int | None:
+    """The side of the crops in pixels; None for whole images. Those that nobody asked for fit into the images."""
+    return min(CROP_SIZE, *data.image_size) if asked is None else asked or None
+
+
 def build(data: SegmentationData, arguments: Arguments) -> tuple[SealForSegmentation, Any]:
     """The task-net and the loss-net of a run, and the image processor that is saved with them."""
     nets, training = arguments.nets, arguments.training
-    crop = min(CROP_SIZE, *data.image_size) if nets.crop_size is None else nets.crop_size or None
+    crop = crop_of(nets.crop_size, data)
     name = nets.model_name_or_path
     origin = arguments.origin(name)
     model = SealForSegmentation.for_data(data, name, crop_size=crop, **arguments.loss_net, **origin)
@@ -157,7 +162,10 @@ class EnergyArguments(OriginArguments):
     task_net_path: str | None = field(
         default=None, metadata={"help": "Folder of a task-net, saved by seal-hf train segmentation --loss ce."}
     )
-    crop_size: int = field(default=CROP_SIZE, metadata={"help": "Side of the crops in pixels; 0: whole images."})
+    crop_size: int | None = field(
+        default=None,
+        metadata={"help": f"Side of the crops in pixels; 0: whole images; default: at most {CROP_SIZE}."},
+    )
     crop_offsets: list[int] | None = field(
         default=None,
         metadata={"help": "Where crops begin at evaluation, in both directions; default: fewest that cover the image."},
@@ -171,7 +179,7 @@ ENERGY_ARGUMENTS = (MaskDataArguments, EnergyArguments, RunArguments, EnergyTrai
 def make_energy_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
     """The trainer of a fresh network, on random crops."""
     nets, training = arguments.nets, arguments.training
-    crop, offsets = nets.crop_size or None, nets.crop_offsets or 1  # an inference for each crop
+    crop, offsets = crop_of(nets.crop_size, data), nets.crop_offsets or 1  # an inference for each crop
     if crop is not None:
         for side in data.image_size:
             crop_offsets(side, crop, offsets)  # ValueError if they do not fit

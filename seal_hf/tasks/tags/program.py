@@ -256,7 +256,7 @@ main = PROGRAM.main
 
 @dataclass
 class RoleDataArguments:
-    """Arguments of [`load_srl`] that are flags of a program and keys of a recipe."""
+    """The arguments of [`load_srl`], as flags of a program and keys of a recipe."""
 
     dataset: str = field(metadata={"help": "Folder, file, name under data_dir or Hub id."})
     data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})

@@ -288,8 +288,13 @@ def test_arrays_of_other_shapes_and_frames_in_other_orders_are_refused():
     frame, gold = pandas.DataFrame(p, columns=list("abcde")), pandas.DataFrame(labels, columns=list("abcde"))
     assert LabelDecisions.fit(frame, gold) == LabelDecisions.fit(p, labels)
     for other, name in ((gold[list("bacde")], "columns"), (gold[::-1], "index")):
-        with pytest.raises(ValueError, match=f"`probabilities` have the {name} .*labels.reindex_like"):
+        with pytest.raises(ValueError, match=f"`probabilities` have the {name} .*Give labels.loc"):
             LabelDecisions.fit(frame, other)
+        again = other.loc[frame.index, frame.columns]
+        assert LabelDecisions.fit(frame, again) == LabelDecisions.fit(p, labels)
+    split = gold.set_axis(np.arange(100, 140))  # rows of a test split, beside scores that count from 0
+    assert LabelDecisions.fit(pandas.DataFrame(p), split) == LabelDecisions.fit(p, labels)
+    assert LabelDecisions.fit(p.tolist(), labels.tolist()) == LabelDecisions.fit(p, labels)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

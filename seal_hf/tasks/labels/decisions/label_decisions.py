@@ -541,10 +541,14 @@ def _check_pair(probabilities: Any, labels: Any) -> None:
         raise ValueError(
             f"`probabilities` have the shape {shapes[0]} and `labels` {shapes[1]}; expected (N, L) for both.{hint}"
         )
+    if not (hasattr(probabilities, "columns") and hasattr(labels, "columns")):
+        return
     for name in ("columns", "index"):  # of pandas frames, which are not aligned here
-        ours, theirs = ([*getattr(values, name, ())] for values in (probabilities, labels))
-        if ours and theirs and ours != theirs:
+        ours, theirs = [*getattr(probabilities, name)], [*getattr(labels, name)]
+        by_place = [*range(len(ours))] in (ours, theirs) and {*ours} != {*theirs}  # one of them has no names of its own
+        if ours != theirs and not by_place:
             raise ValueError(
                 f"`probabilities` have the {name} {few([*map(repr, ours)], 3)}, and `labels` "
-                f"{few([*map(repr, theirs)], 3)}. Give both in one order, such as labels.reindex_like(probabilities)."
+                f"{few([*map(repr, theirs)], 3)}. Give labels.loc[probabilities.index, probabilities.columns], or, if "
+                "rows and columns correspond as they are, to_numpy() of both."
             )
