@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from datasets import disable_progress_bars
 from transformers import set_seed
 from transformers.utils.logging import disable_progress_bar
 
@@ -197,6 +198,8 @@ class Program:
         if arguments.run.tune:
             tuning = Tuning(partial(self.parse, argv), self.ranges, self.make_trainer, self.metric, self.shares)
         disable_progress_bar()  # of the few files of each checkpoint: it breaks that of the training
+        if arguments.training.disable_tqdm:
+            disable_progress_bars()  # of `datasets`
         set_seed(arguments.training.seed)
         data = self.load(arguments)
         for note in data.notes:
