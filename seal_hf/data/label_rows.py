@@ -5,7 +5,7 @@ from __future__ import annotations
 import mimetypes
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -170,8 +170,9 @@ def text_column_of(
 
 
 class FeatureTable(TextReader):
-    """Features of a table: the column `features` with lists of `input_size` numbers, in a csv as JSON, or `columns` of
-    numbers, as in training. `first_index` is the index of the first feature in LIBSVM files of training."""
+    """Features of a table: the column `features` with lists of `input_size` numbers, in a csv as JSON, or columns of
+    numbers. `trained`, that is `config.inputs`, says which columns training read and how it numbered those of LIBSVM.
+    """
 
     def __init__(
         self,
@@ -180,9 +181,9 @@ class FeatureTable(TextReader):
         label_column: str | None = None,
         labels: Sequence[str] = (),
         separator: str | None = None,
-        columns: Sequence[str] | None = None,
-        first_index: int | None = None,
+        trained: Mapping[str, Any] | None = None,
     ):
+        columns, first = ((trained or {}).get(name) for name in ("feature_columns", "first_index"))
         missing = [name for name in columns or (FEATURES,) if name not in table.columns]
         if missing and columns:
             raise DataError(
@@ -195,8 +196,7 @@ class FeatureTable(TextReader):
                 f"columns are {', '.join(table.columns)}. Give such a column, or an ARFF file."
             )
         if isinstance(table, LineTable) and is_sparse(table.path):
-            first = indices_of([table.path]).first if first_index is None else first_index
-            table.indices = Indices(first, input_size)
+            table.indices = Indices(indices_of([table.path]).first if first is None else first, input_size)
         super().__init__(table, FEATURES, label_column, labels, separator)
         self.input_size, self.feature_columns = input_size, columns
 

@@ -102,11 +102,7 @@ def add_label_sets(
             data.notes += reader.notes
         else:
             table = open_table(file, usual="train")
-            read: dict[str, Any] = {
-                "columns": data.columns.get("feature_columns"),
-                "first_index": data.columns.get("first_index"),
-            }
-            reader = FeatureTable(table, data.num_features, **read)
+            reader = FeatureTable(table, data.num_features, trained=data.columns)
         parts = [chunk.inputs for chunk in reader.chunks(AT_ONCE)]
         values = np.concatenate(parts) if parts else np.zeros((0, data.num_features), np.float32)
         rows = Dataset(pa.table({"features": fixed_size_column(values)}))

@@ -299,10 +299,10 @@ def test_a_mark_that_joins_one_name_alone_is_noted_and_names_that_are_no_sets_st
 def test_prediction_reads_the_columns_of_training(tmp_path):
     (tmp_path / "new.csv").write_text("height,name,width\n1.5,a,2\n3,b,4\n")
     table = open_table(str(tmp_path / "new.csv"))
-    (chunk,) = FeatureTable(table, 2, columns=["width", "height"]).chunks(10)
+    (chunk,) = FeatureTable(table, 2, trained={"feature_columns": ["width", "height"]}).chunks(10)
     assert chunk.inputs.tolist() == [[2, 1.5], [4, 3]] and chunk.rows[0] == {"height": "1.5", "name": "a", "width": "2"}
     with pytest.raises(DataError, match="lacks 1 of the 2 columns of numbers that this model reads, such as 'depth'"):
-        FeatureTable(table, 2, columns=["width", "depth"])
+        FeatureTable(table, 2, trained={"feature_columns": ["width", "depth"]})
 
 
 def test_gold_cells_are_separated_by_a_mark_that_joins_labels_of_the_model():

@@ -67,7 +67,7 @@ def test_a_model_reads_rows_as_in_training(tmp_path, zero_based):
     assert figures[0] == figures[1]
     with pytest.raises(DataError, match=r"new.svm, line 1: the feature '\d:\d' is not among the 6 that are read"):
         other = write(tmp_path / "new.svm", slice(0, 20), not zero_based)
-        list(FeatureTable(open_table(str(other)), 6, first_index=1 - zero_based).chunks(10))
+        list(FeatureTable(open_table(str(other)), 6, trained={"first_index": 1 - zero_based}).chunks(10))
 
 
 @pytest.mark.parametrize(

@@ -167,11 +167,7 @@ class LabelOutput(OutputKind):
         check_owner(texts, "texts", f"{options.model} reads features")
         if not is_arff(options.input):
             table = open_table(options.input, options.split, self._label_column)
-            read: dict[str, Any] = {
-                "columns": self.trained.get("feature_columns"),
-                "first_index": self.trained.get("first_index"),
-            }
-            return FeatureTable(table, size, **(self._gold_columns(table) if gold else {}), **read)
+            return FeatureTable(table, size, **(self._gold_columns(table) if gold else {}), trained=self.trained)
         cells = {
             name: value
             for name, default in (("label_column", None), ("label_format", "auto"))
