@@ -203,6 +203,9 @@ class SealModel(nn.Module):
             task_net, loading = cls._load_task_net(name, kwargs, hub)
         check_same_net(name, task_net, loading)
         keep_layout(task_net)
+        if any(not key.startswith(f"{task_net.base_model_prefix}.") for key in _fresh(loading)):
+            for said in ("decisions", "threshold", "verdict"):  # of another output layer
+                vars(task_net.config).pop(said, None)
         if label_rates is not None:
             _start_at_rates(task_net, loading, label_rates)
         source = (name, {**hub, **code})
@@ -422,8 +425,7 @@ def kind_of(model: SealModel | PreTrainedModel, space: OutputSpace | None = None
 
 def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray) -> None:
     """Set the bias of a fresh output layer to the labels' log-odds. It is the last fresh bias with L values."""
-    mismatched = (key if isinstance(key, str) else key[0] for key in loading["mismatched_keys"])  # 5 adds both shapes
-    fresh = {*loading["missing_keys"], *mismatched}
+    fresh = _fresh(loading)
     biases = [
         parameter
         for name, parameter in task_net.named_parameters()
@@ -431,6 +433,12 @@ def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray)
     ]
     if biases:
         set_bias(biases[-1], rates)
+
+
+def _fresh(loading: dict) -> set[str]:
+    """The names of the parameters that are not among the saved ones."""
+    mismatched = (key if isinstance(key, str) else key[0] for key in loading["mismatched_keys"])  # 5 adds both shapes
+    return {*loading["missing_keys"], *mismatched}
 
 
 def set_bias(bias: nn.Parameter, rates: np.ndarray) -> None:

@@ -37,6 +37,7 @@ from seal_hf import (
 from seal_hf.cli import predict
 from seal_hf.core.label_sets import SPARSE_FROM
 from seal_hf.data.common import Scaling
+from seal_hf.decisions import LabelDecisions
 from seal_hf.nets.encoders import ENCODER_MODES
 
 FEATURES = SimpleNamespace(kind="features", label_names=LABELS, num_features=6, name="rows", scaling=None)
@@ -159,6 +160,19 @@ def test_a_pretrained_encoder_comes_back(mode, minilm, tmp_path):
     assert "token_type_ids" in inputs
     seal.save_pretrained(tmp_path / "saved")
     assert_equal_nets(seal, SealForMultiLabel.from_pretrained(tmp_path / "saved"), inputs)
+
+
+def test_a_fresh_classifier_has_no_decisions_of_another_one(bert, tmp_path):
+    seal = SealForMultiLabel.from_pretrained(bert)
+    LabelDecisions(decoder="threshold", threshold=0.25).store(seal.config)
+    seal.task_net.base_model.save_pretrained(tmp_path / "encoder")
+    names = dict(enumerate("abcdefg"))
+    others = {"id2label": names, "num_labels": 7, "ignore_mismatched_sizes": True}
+    seal.save_pretrained(tmp_path / "whole")
+    assert LabelDecisions.from_config(SealForMultiLabel.from_pretrained(tmp_path / "whole").config).threshold == 0.25
+    for folder, options in (("encoder", {}), ("whole", others)):
+        again = SealForMultiLabel.from_pretrained(tmp_path / folder, with_loss_net=False, **options)
+        assert getattr(again.config, "decisions", None) is None
 
 
 def test_the_threshold_is_saved_and_used(bert, tmp_path):
