@@ -130,7 +130,7 @@ def default_settings() -> str:
             wnut17, on 1,000 sentences, are older than the [head's own rate](#the-rate-of-a-fresh-head).
 
             Figures are those of the test set in percent, mean ± standard deviation over seeds. *Calibrated* is the
-            example F1 of the calibrated expected F1. This command trains what is missing:"""),
+            example F1 of the calibrated expected F1. This trains what is missing:"""),
         bash("python benchmarks/defaults.py --data_dir PATH --encoder FOLDER"),
         *tables,
         section(
@@ -165,8 +165,8 @@ def default_settings() -> str:
                 **The rates**, on other data sets: the head's rate matters more than the encoder's, most for tags and
                 trees, and with few rows. Between 3e-3 and 3e-2 it hardly matters. **How long masks train**, on the
                 validation images of digits: at most 100 epochs, until 10 evaluations in a row bring no gain.
-                **The rule of λ1**, on bibtex, cal500 and synthetic texts, so these rows flatter it; two of
-                its numbers were set after runs on synthetic_200 and weizmann had been seen."""),
+                **The rule of λ1**, on bibtex, cal500 and synthetic texts, so these rows flatter it. Two
+                numbers were set after looking at synthetic_200 and weizmann."""),
         ),
         archived("xed_en", "tmdb_genres", "cora", "ptb_nltk", "digits", *TEXTS),
     )
