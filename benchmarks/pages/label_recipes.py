@@ -149,7 +149,7 @@ def default_settings() -> str:
             "Beside a logistic regression",
             prose("""
                 The logistic regression that each of these runs fits on mean vectors of the frozen encoder, decided by
-                the same rule: example F1, and the difference in macro F1."""),
+                the same rule, in example F1:"""),
             beside_linear(),
         ),
         section(
