@@ -51,6 +51,8 @@ def test_a_model_reads_rows_as_in_training(tmp_path, zero_based):
     model = SealForMultiLabel.from_pretrained(out)
     assert model.config.inputs["first_index"] == 1 - zero_based
     new = write(tmp_path / "new.svm", slice(20, 30), zero_based)
+    (chunk,) = FeatureTable(open_table(str(new)), 6, trained=model.config.inputs).chunks(10)
+    np.testing.assert_array_equal(chunk.inputs, X[20:])
     lists = tmp_path / "new.jsonl"
     lists.write_text(
         "".join(
