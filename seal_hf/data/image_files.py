@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.masks import IGNORE
 from ..utils.files import visible
 from .common import DataError
 from .late import datasets
@@ -83,23 +84,48 @@ def _upright(image: Any) -> Any:
     return ImageOps.exif_transpose(image)
 
 
-def mask_values(mask: Any) -> np.ndarray:
-    """The stored values of a mask: indices of a palette; grey values of a GIF, which has nothing else, and of a palette
-    of black and white alone, in any order; 0 and 1 for one bit."""
-    image = _opened_cell(mask)
-    if getattr(image, "format", None) == "GIF" or getattr(image, "mode", None) == "P":
-        colours = np.asarray(image.convert("RGB"))
-        is_grey = (colours == colours[..., :1]).all()
-        if is_grey and (image.format == "GIF" or _is_black_and_white(image)):
-            return colours[..., 0]
-    return _array(image)
+class MaskFiles:
+    """Reads masks that belong together, in which an index of a palette has one colour."""
+
+    def __init__(self) -> None:
+        self._colours: dict[int, tuple[tuple[int, ...], str]] = {}  # index -> its colour, and where it was seen first
+
+    def values(self, mask: Any, where: str | None = None) -> np.ndarray:
+        """The stored values of a mask: indices of a palette; grey values of a GIF, which has nothing else, and of a
+        palette of black and white alone, in any order; 0 and 1 for one bit.
+
+        Args:
+            where: the place, for messages; default: `mask`, the path of a file.
+
+        Raises:
+            DataError: an index has another colour than in a mask before: each file numbers its colours by itself.
+        """
+        image = _opened_cell(mask)
+        values = _array(image)
+        if getattr(image, "mode", None) != "P":
+            return values
+        given = np.reshape(image.getpalette("RGB"), (-1, 3))
+        colours = np.zeros((256, 3), np.uint8)
+        colours[: len(given)] = given
+        used = np.flatnonzero(np.bincount(values.ravel(), minlength=256))
+        is_grey = (colours[used] == colours[used, :1]).all()
+        if is_grey and (image.format == "GIF" or _is_black_and_white(given, colours[used])):
+            return colours[values, 0]
+        for index in used[used != IGNORE].tolist():
+            colour = tuple(colours[index].tolist())
+            first, place = self._colours.setdefault(index, (colour, where or str(mask)))
+            if first != colour:
+                raise DataError(
+                    f"{where or mask}: the index {index} of its palette is the colour {colour}, but {first} in "
+                    f"{place}. Each file numbers its colours by itself, so its indices are no class ids. Turn the "
+                    "colours into ids, and save all masks with one palette or as grey values."
+                )
+        return values
 
 
-def _is_black_and_white(image: Any) -> bool:
+def _is_black_and_white(palette: np.ndarray, used: np.ndarray) -> bool:
     """True if a palette has these two colours alone, and no more than one used index for each."""
-    colours = np.reshape(image.getpalette("RGB"), (-1, 3))
-    used = colours[np.unique(np.asarray(image))]
-    return bool(np.isin(colours.sum(1), (0, 3 * 255)).all()) and len(np.unique(used, axis=0)) == len(used)
+    return bool(np.isin(palette.sum(1), (0, 3 * 255)).all()) and len(np.unique(used, axis=0)) == len(used)
 
 
 def _array(values: Any) -> np.ndarray:

@@ -21,7 +21,7 @@ from ..utils.messages import did_you_mean, few
 from .common import DataError, Origins, check_splits, find_data, id_column
 from .embedded import DIGITS, draw_digit_masks
 from .hygiene import keys_of, repeat_notes
-from .image_files import as_rgb, mask_values, pixels, resized, size_of
+from .image_files import MaskFiles, as_rgb, pixels, resized, size_of
 from .image_tables import check_files
 from .mask_values import BINARY, MAP, TEXT, MaskValues, Seen, find_names, given_names, large_object, names_on_hub
 from .pictures import pictures_by_split
@@ -405,14 +405,15 @@ def _read_tables(
     tables: Tables, reader: MaskReader, image_column: str | None, mask_column: str | None
 ) -> dict[str, SegmentationSplit]:
     reader.notes += tables.notes
-    splits = {}
+    splits, files = {}, MaskFiles()
     for split, table in tables.splits.items():
         place, columns, data = table.source, table.columns, table.data
         image = _column(columns, image_column, IMAGE_NAMES, "image_column", place)
         mask = _column(columns, mask_column, MASK_NAMES, "mask_column", place)
         for column in (image, mask):
             check_files(data, column, table.place)
-        pairs = ((pixels(row[image]), mask_values(row[mask])) for row in data.select_columns([image, mask]))
+        rows = enumerate(data.select_columns([image, mask]))
+        pairs = ((pixels(row[image]), files.values(row[mask], f"{place}, row {i}")) for i, row in rows)
         splits[split] = reader.rows(pairs, place, ids=id_column(data["id"][:]) if "id" in columns else None)
     if (image, mask) != (IMAGE_NAMES[0], MASK_NAMES[0]) and None in (image_column, mask_column):
         reader.notes.append(f"images: column {image!r}; masks: column {mask!r}.")

@@ -24,10 +24,10 @@ from ..utils.messages import did_you_mean, few
 from .common import DataError
 from .image_files import (
     IMAGE_SUFFIXES,
+    MaskFiles,
     as_rgb,
     files_by_stem,
     image_folders,
-    mask_values,
     paired_files,
     pixels,
     size_of,
@@ -375,7 +375,8 @@ def pictures_by_split(path: Path) -> dict[str, Pictures]:
     drawn = pair is not None and any(file.suffix.lower() in IMAGE_SUFFIXES for file in pair[1].rglob("*"))
     if not drawn and (annotated := coco_files(path)):
         return _of_coco(annotated, path if path.is_dir() else path.parent)
-    return {split: _of_folders(*found) for split, found in _folders(path).items()}
+    read = MaskFiles()
+    return {split: _of_folders(read, *found) for split, found in _folders(path).items()}
 
 
 def _of_coco(files: Sequence[Path], folder: Path) -> dict[str, Pictures]:
@@ -406,11 +407,11 @@ def _of_coco(files: Sequence[Path], folder: Path) -> dict[str, Pictures]:
     return splits
 
 
-def _of_folders(images: Path, masks: Path, names: list[str] | None) -> Pictures:
+def _of_folders(read: MaskFiles, images: Path, masks: Path, names: list[str] | None) -> Pictures:
     pairs = paired_files(images, masks, names)
     files, drawn = [image for image, _ in pairs], [mask for _, mask in pairs]
     own = [file.stem for file in files]
-    return Pictures(own, _files(files, pixels), _files(drawn, mask_values), source=str(images.parent), files=pairs)
+    return Pictures(own, _files(files, pixels), _files(drawn, read.values), source=str(images.parent), files=pairs)
 
 
 Found = tuple[Path, Path, list[str] | None]  # folders of images and masks, and the images to take

@@ -254,6 +254,26 @@ def test_damaged_files_of_names_are_refused(tmp_path, content):
         load_masks(str(tmp_path))
 
 
+@pytest.mark.parametrize("kind", ["folder", "table"])
+def test_masks_whose_files_number_their_colours_by_themselves_are_refused(tmp_path, kind):
+    """As programs that shrink PNG files do: the same class has another index in each file."""
+    images, masks = pictures()
+    write(tmp_path, images, masks, "P")
+    Image = pytest.importorskip("PIL.Image")
+    file = tmp_path / "masks" / "007.png"
+    swapped = Image.fromarray(np.choose(np.minimum(masks[7], 4), [0, 2, 1, 3, 255]).astype(np.uint8))
+    swapped.putpalette(palette()[[0, 2, 1, *range(3, 256)]].tobytes())
+    swapped.save(file)
+    message = r"the index 1 of its palette is the colour \(0, 128, 0\), but \(128, 0, 0\) in .*row 0|000.png"
+    with pytest.raises(DataError, match=message) as caught:
+        if kind == "folder":
+            load_masks(str(tmp_path))
+        columns = {"image": "images", "mask": "masks"}
+        named = {name: sorted(map(str, (tmp_path / part).iterdir())) for name, part in columns.items()}
+        load_masks(datasets.Dataset.from_dict(named))
+    assert (str(file) if kind == "folder" else "row 7") in str(caught.value)
+
+
 def test_a_file_of_names_may_begin_with_a_byte_order_mark(tmp_path):
     images, masks = pictures()
     np.savez(tmp_path / "all.npz", images=images, masks=masks)

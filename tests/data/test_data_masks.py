@@ -6,7 +6,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from seal_hf.data.common import DataError
-from seal_hf.data.image_files import as_rgb, mask_values, pixels
+from seal_hf.data.image_files import MaskFiles, as_rgb, pixels
 from seal_hf.data.masks import load_masks
 
 
@@ -269,7 +269,7 @@ def test_a_palette_with_white_among_other_colours_keeps_its_indices():
     for colours in ([255, 255, 255, 0, 0, 255], [0, 0, 0, 255, 255, 255, 255, 0, 0]):
         indexed = Image.fromarray(mask, "P")
         indexed.putpalette(colours)
-        assert (mask_values(indexed) == mask).all()
+        assert (MaskFiles().values(indexed) == mask).all()
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "RGBA", "P", "1"])
