@@ -27,10 +27,8 @@ FOLDERS = (  # names of folders of images and of their masks, also in capitals: 
     ("imgs", "masks"),
     ("image", "mask"),
     ("image", "label"),
-    ("train_images", "train_masks"),
-    ("train", "train_masks"),
-    ("train", "train_labels"),
 )
+BESIDE = (("", "_masks"), ("", "_labels"), ("", "annot"), ("_images", "_masks"))  # after `train` and other splits
 
 
 def files_by_stem(folder: Path) -> dict[str, Path]:
@@ -227,6 +225,13 @@ def image_folders(folder: Path) -> tuple[Path, Path] | None:
     below = {each.name.lower(): each for each in visible(folder) if each.is_dir()} if folder.is_dir() else {}
     found = ([below.get(name.lower()) for name in names] for names in FOLDERS)
     return next(((images, masks) for images, masks in found if images and masks), None)
+
+
+def folders_beside(folder: Path) -> list[tuple[Path, Path]]:
+    """The folders of images in a folder that have their masks beside them, as `train` and `train_masks`."""
+    below = {each.name.lower(): each for each in visible(folder) if each.is_dir()}
+    found = ((name, name.removesuffix(own) + other) for own, other in BESIDE for name in below if name.endswith(own))
+    return [(below[images], below[masks]) for images, masks in found if masks in below and masks != images]
 
 
 def paired_files(images: Path, masks: Path, names: Sequence[str] | None = None) -> list[tuple[Path, Path]]:

@@ -26,7 +26,7 @@ from .image_tables import check_files
 from .mask_values import BINARY, MAP, TEXT, MaskValues, Seen, find_names, given_names, large_object, names_on_hub
 from .pictures import pictures_by_split
 from .stratified import complete_splits
-from .table_sources import Tables, is_stored, tables_of
+from .table_sources import ALL, Tables, is_stored, tables_of
 from .unlabelled import check_numbers, limit_validation, parted, pictures_without_masks
 
 
@@ -193,7 +193,7 @@ class MaskReader:
         """Note ignored pixels, and classes that the training rows lack."""
         if self.seen.pixels[IGNORE]:
             self.notes.append(f"{self.seen.pixels[IGNORE]} pixels do not count.")
-        rows = splits.get("train") or splits["all"]
+        rows = splits.get("train") or splits[ALL]
         there = np.bincount(rows.masks.ravel(), minlength=256)
         lacking = [name for i, name in enumerate(names) if not there[i]]
         if lacking:
@@ -323,6 +323,8 @@ def load_masks(
     reader = MaskReader(MaskValues(ignore_index, reduce_labels), image_size)
     found = _read(dataset, data_dir, reader, (image_column, mask_column), seed)
     name, source, splits = found.name, found.source, found.splits
+    if not splits.keys() & {ALL, "train"}:
+        raise DataError(f"{source}: found {' and '.join(splits)}, but no split called train. Give one to train on.")
     label_names = reader.settle(splits, source, found.find_names if given is None else lambda: given)
     splits = _complete(splits, len(label_names), reader.notes, seed)
     if max_train_rows is not None:

@@ -27,6 +27,7 @@ from .image_files import (
     MaskFiles,
     as_rgb,
     files_by_stem,
+    folders_beside,
     image_folders,
     paired_files,
     pixels,
@@ -35,7 +36,7 @@ from .image_files import (
 from .mask_values import MaskValues, find_names
 from .row_tables import Chunk
 from .stored_arrays import StoredArray
-from .table_sources import ALL, chosen_split, split_of
+from .table_sources import ALL, SPLIT_WORDS, chosen_split, split_of
 
 # --- COCO's annotations -----------------------------------------------------------------------------------------------
 # A `.json` with `images`, `categories` and `annotations`, whose `segmentation` is polygons or a run-length encoding.
@@ -420,49 +421,66 @@ Found = tuple[Path, Path, list[str] | None]  # folders of images and masks, and 
 def _folders(path: Path) -> dict[str, Found]:
     """Split -> the folders of its images and masks."""
     if (found := image_folders(path)) is not None:
-        below = {
-            split: found[0] / each.name
-            for each in visible(found[0])
-            if each.is_dir() and (split := split_of(each.name))
+        below = [each for each in visible(found[0]) if each.is_dir()]
+        pairs = [(each, each, found[1] / each.name) for each in below]
+        if pairs := [pair for pair in pairs if split_of(pair[0].name) or pair[2].is_dir()]:
+            return _by_split(pairs)
+        lists = {
+            split: names for place in (path / "ImageSets" / "Segmentation", path) for split, names in _lists(place)
         }
-        if below:
-            return {split: (images, found[1] / images.name, None) for split, images in below.items()}
-        lists = path / "ImageSets" / "Segmentation"  # of VOC
-        named = {split: file for file in visible(lists) if (split := split_of(file.stem))} if lists.is_dir() else {}
-        if "train" in named:
-            return {split: (*found, file.read_text(encoding="utf-8").split()) for split, file in named.items()}
-        return {ALL: (*found, None)}
+        return {split: (*found, names) for split, names in lists.items()} or {ALL: (*found, None)}
     if (path / "images").is_dir():
         raise DataError(f"{path}: has images/ but no masks/ beside it. Put the masks there, under the same names.")
-    folders: dict[str, Found] = {}
+    pairs = [(images, images, masks) for images, masks in folders_beside(path) if split_of(images.name)]
     for folder in visible(path):
-        pair = image_folders(folder) if folder.is_dir() else None
-        split = split_of(folder.name) if pair or (folder / "images").is_dir() else None
-        if split is None and pair is not None:
-            raise DataError(
-                f"{folder}: the name is not that of a split, but it has images/ and masks/. Call it train, validation "
-                "or test, or move it elsewhere."
-            )
-        if split in folders:
-            raise DataError(
-                f"{folder}: {folders[split][0].parent.name}/ beside it is already the {split} split. Give one folder "
-                "per "
-                "split, and put the images of both into it."
-            )
-        if split is not None and pair is None:
-            raise DataError(
-                f"{folder}: has images/ but no masks/ beside it. Put the masks there, under the same names."
-            )
-        if split is not None and pair is not None:
-            folders[split] = (*pair, None)
+        if folder.is_dir() and (pair := image_folders(folder)):
+            pairs.append((folder, *pair))
+        elif (folder / "images").is_dir() and split_of(folder.name):
+            pairs.append((folder, folder / "images", folder / "masks"))
+    folders = _by_split(pairs)
     if not folders:
         shown = ", ".join([p.name for p in visible(path)][:8]) or "nothing"
         raise DataError(
             f"{path}: found {shown}; expected .npz files (one per split), or folders images/ and masks/, here or below "
-            "train/, validation/ and test/; VOC's JPEGImages/ and SegmentationClass/, or img_dir/ and ann_dir/; or "
-            "COCO's annotations in a .json."
+            "train/, validation/ and test/; VOC's JPEGImages/ and SegmentationClass/, or img_dir/ and ann_dir/; "
+            "train/ and train_masks/; or COCO's annotations in a .json."
         )
     return folders
+
+
+def _by_split(pairs: Sequence[tuple[Path, Path, Path]]) -> dict[str, Found]:
+    """Folders of images and of masks by the name of a folder, which must be that of a split."""
+    folders: dict[str, Found] = {}
+    for folder, images, masks in pairs:
+        split = split_of(folder.name)
+        if split is None:
+            raise DataError(
+                f"{folder}: the name is not that of a split, but it has images and masks. Call it train, validation "
+                "or test, or move it elsewhere."
+            )
+        if not masks.is_dir():
+            raise DataError(
+                f"{images}: these images have no masks, since there is no folder {masks}. Put the masks there, under "
+                "the same names, or move the images elsewhere."
+            )
+        if split in folders:
+            raise DataError(
+                f"{folder}: {folders[split][0]} is already the {split} split. Give one folder per split, and put the "
+                "images of both into it."
+            )
+        folders[split] = (images, masks, None)
+    return folders
+
+
+def _lists(place: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each split with a list in a folder, as `train.txt`, and its images, without suffixes and folders."""
+    for split, words in SPLIT_WORDS.items():
+        file = next((place / f"{word}.txt" for word in words if (place / f"{word}.txt").is_file()), None)
+        if file is not None:
+            named = [
+                Path(line.split()[0]) for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()
+            ]
+            yield split, [each.stem if each.suffix.lower() in IMAGE_SUFFIXES else each.name for each in named]
 
 
 def _files(files: list[Path], read: Callable[[Path], np.ndarray]) -> Arrays:

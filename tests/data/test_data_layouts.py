@@ -368,6 +368,44 @@ def test_masks_of_other_layouts(tmp_path, layout):
             assert np.array_equal(mask, expected)
 
 
+def numbers_of(rows):
+    return sorted(int(image[0, 0, 0]) for image in rows.images)
+
+
+@pytest.mark.parametrize("names", [("{}", "{}_labels"), ("{}", "{}annot"), ("{}_images", "{}_masks")])
+def test_each_split_may_have_its_masks_beside_it(tmp_path, names):
+    parts = {"train": range(8), "val": range(8, 10), "test": range(10, 12)}
+    for split, numbers in parts.items():
+        write_masks(*(tmp_path / name.format(split) for name in names), numbers)
+    data = load_masks(str(tmp_path))
+    assert [numbers_of(rows) for rows in (data.train, data.validation, data.test)] == [[*n] for n in parts.values()]
+
+
+@pytest.mark.parametrize("line", ["{}", "{}.png", "/somewhere/images/{0}.png /somewhere/masks/{0}.png"])
+def test_lists_of_splits_beside_the_folders_are_read(tmp_path, line):
+    write_masks(tmp_path / "images", tmp_path / "masks", range(12))
+    parts = {"train": range(1, 8), "val": range(8, 12)}  # the list of a split may leave images out
+    for split, numbers in parts.items():
+        (tmp_path / f"{split}.txt").write_text("".join(line.format(i) + "\n" for i in numbers))
+    data = load_masks(str(tmp_path))
+    assert [numbers_of(rows) for rows in (data.train, data.validation)] == [[*n] for n in parts.values()]
+    (tmp_path / "train.txt").rename(tmp_path / "test.txt")
+    with pytest.raises(DataError, match="found validation and test, but no split called train"):
+        load_masks(str(tmp_path))
+
+
+def test_folders_of_images_that_would_not_be_read_are_refused(tmp_path):
+    for split in ("train", "val", "more"):
+        write_masks(tmp_path / "images" / split, tmp_path / "masks" / split, range(4))
+    with pytest.raises(DataError, match="images.more: the name is not that of a split, but it has images and masks"):
+        load_masks(str(tmp_path))
+    (tmp_path / "images" / "more").rename(tmp_path / "images" / "test")
+    with pytest.raises(
+        DataError, match="images.test: these images have no masks, since there is no folder .*test. Put"
+    ):
+        load_masks(str(tmp_path))
+
+
 def test_the_names_of_cvat_and_a_mask_in_the_alpha_channel(tmp_path):
     (tmp_path / "labelmap.txt").write_text("# label:color_rgb:parts:actions\nsky:0,0,0::\nroad:8,0,0::\ncar:0,9,0::\n")
     write_masks(tmp_path / "JPEGImages", tmp_path / "SegmentationClass", range(12))
