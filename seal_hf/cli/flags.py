@@ -124,6 +124,7 @@ def add_common(flags: Flags) -> None:
         "split",
         *LABELS,
         *TAGS,
+        "masks",
         help="This split is read, of a folder or, for label sets, of a Hub id; default: test, or the only one.",
     )
     flags.flag(

@@ -53,7 +53,7 @@ def files_by_stem(folder: Path) -> dict[str, Path]:
             )
     if not found:
         below = [each.name for each in visible(folder) if each.is_dir()]
-        hint = f" {below[0]}/ in it is not read: put images/ and masks/ below each split." if below else ""
+        hint = f" Folders in it, such as {below[0]}/, are not read." if below else ""
         raise DataError(f"{folder}: no images. Give at least one of type {', '.join(IMAGE_SUFFIXES)}.{hint}")
     return found
 

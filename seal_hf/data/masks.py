@@ -17,16 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.masks import IGNORE
-from ..utils.messages import did_you_mean, few
-from .common import DataError, Origins, check_splits, find_data, id_column
+from ..utils.messages import few
+from .common import DataError, Origins, check_splits, find_data
 from .embedded import DIGITS, draw_digit_masks
 from .hygiene import keys_of, repeat_notes
-from .image_files import MaskFiles, as_rgb, pixels, resized, size_of
-from .image_tables import check_files
+from .image_files import as_rgb, resized, size_of
 from .mask_values import BINARY, MAP, TEXT, MaskValues, Seen, find_names, given_names, large_object, names_on_hub
-from .pictures import pictures_by_split
+from .pictures import pictures_by_split, pictures_of_tables
 from .stratified import complete_splits
-from .table_sources import ALL, Tables, is_stored, tables_of
+from .table_sources import ALL, is_stored, tables_of
 from .unlabelled import check_numbers, limit_validation, parted, pictures_without_masks
 
 
@@ -232,7 +231,6 @@ class MaskReader:
 
 
 EMBEDDED = {"digits": list(BINARY), "digit_classes": ["background", *DIGITS]}  # name -> names of its classes
-IMAGE_NAMES, MASK_NAMES = ("image", "images", "pixel_values"), ("mask", "masks", "label", "labels", "annotation")
 
 
 @dataclass
@@ -324,7 +322,10 @@ def load_masks(
     found = _read(dataset, data_dir, reader, (image_column, mask_column), seed)
     name, source, splits = found.name, found.source, found.splits
     if not splits.keys() & {ALL, "train"}:
-        raise DataError(f"{source}: found {' and '.join(splits)}, but no split called train. Give one to train on.")
+        raise DataError(
+            f"{source}: its files, folders or lists name {' and '.join(splits)}, but no train split. Add one, or take "
+            "these names away."
+        )
     label_names = reader.settle(splits, source, found.find_names if given is None else lambda: given)
     splits = _complete(splits, len(label_names), reader.notes, seed)
     if max_train_rows is not None:
@@ -368,19 +369,19 @@ def _read(
         splits = {split: reader.rows(rows, f"{name}, {split} split") for split, rows in drawn}
         return _Found(name, f"embedded {name}", splits, lambda: EMBEDDED[name])
     if path is not None and not is_stored(path):
-        found = pictures_by_split(path)
-        splits = {split: reader.rows(rows.pairs(), rows.source, rows.files) for split, rows in found.items()}
-        reader.notes += [note for rows in found.values() for note in rows.notes]
-        named = next(iter(found.values())).class_names
-        return _Found(path.stem if path.is_file() else path.name, dataset, splits, lambda: named or find_names(path))
-    tables = tables_of(dataset, path)
+        found, name, source = pictures_by_split(path), path.stem if path.is_file() else path.name, dataset
+    else:
+        tables = tables_of(dataset, path)
+        found, name, source = pictures_of_tables(tables, *columns), tables.name, tables.source
+    splits = {split: reader.rows(rows.pairs(), rows.source, rows.files, rows.ids) for split, rows in found.items()}
+    reader.notes += [note for rows in found.values() for note in rows.notes]
 
     def stored_names() -> list[str] | None:
         if path is not None:
-            return find_names(path)
+            return next(iter(found.values())).class_names or find_names(path)
         return names_on_hub(dataset.partition(":")[0]) if isinstance(dataset, str) else None
 
-    return _Found(tables.name, tables.source, _read_tables(tables, reader, *columns), stored_names)
+    return _Found(name, source, splits, stored_names)
 
 
 def _complete(
@@ -398,40 +399,3 @@ def _complete(
 def _classes_in(masks: np.ndarray, num_classes: int) -> np.ndarray:
     """Which classes each mask has: (N, C) bool."""
     return np.array([np.bincount(mask.ravel(), minlength=num_classes)[:num_classes] > 0 for mask in masks])
-
-
-# --- where the data is -----------------------------------------------------------------------------------------------
-
-
-def _read_tables(
-    tables: Tables, reader: MaskReader, image_column: str | None, mask_column: str | None
-) -> dict[str, SegmentationSplit]:
-    reader.notes += tables.notes
-    splits, files = {}, MaskFiles()
-    for split, table in tables.splits.items():
-        place, columns, data = table.source, table.columns, table.data
-        image = _column(columns, image_column, IMAGE_NAMES, "image_column", place)
-        mask = _column(columns, mask_column, MASK_NAMES, "mask_column", place)
-        for column in (image, mask):
-            check_files(data, column, table.place)
-        rows = enumerate(data.select_columns([image, mask]))
-        pairs = ((pixels(row[image]), files.values(row[mask], f"{place}, row {i}")) for i, row in rows)
-        splits[split] = reader.rows(pairs, place, ids=id_column(data["id"][:]) if "id" in columns else None)
-    if (image, mask) != (IMAGE_NAMES[0], MASK_NAMES[0]) and None in (image_column, mask_column):
-        reader.notes.append(f"images: column {image!r}; masks: column {mask!r}.")
-    return splits
-
-
-def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], argument: str, source: str) -> str:
-    found = given if given is not None else next((name for name in usual if name in columns), None)
-    if found is None:
-        raise DataError(
-            f"{source}: no column is called {' or '.join(usual)}; the columns are {', '.join(columns)}. Name one with "
-            f"`{argument}`, or give other data."
-        )
-    if found not in columns:
-        hint = did_you_mean(found, columns)
-        raise DataError(
-            f"{source}: `{argument}` is {given!r}, but the columns are {', '.join(columns)}.{hint} Give one of them."
-        )
-    return found

@@ -1,7 +1,8 @@
 """Images, with or without gold masks, read one at a time: for training, evaluation and prediction.
 
 They come from an image file; a folder of image files; a folder with `images/` and gold masks in `masks/`, or one in
-another usual layout; COCO's annotations; or an `.npz` file with `images` (N, H, W, 3) uint8 and gold `masks` (N, H, W).
+another usual layout; COCO's annotations; an `.npz` file with `images` (N, H, W, 3) uint8 and gold `masks` (N, H, W); or
+tables with a column of images and one of masks.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from ..core.masks import IGNORE, MOST_CLASSES
 from ..utils.files import visible
 from ..utils.messages import did_you_mean, few
-from .common import DataError
+from .common import DataError, id_column
 from .image_files import (
     IMAGE_SUFFIXES,
     MaskFiles,
@@ -33,10 +34,11 @@ from .image_files import (
     pixels,
     size_of,
 )
+from .image_tables import check_files
 from .mask_values import MaskValues, find_names
 from .row_tables import Chunk
 from .stored_arrays import StoredArray
-from .table_sources import ALL, SPLIT_WORDS, chosen_split, split_of
+from .table_sources import ALL, SPLIT_WORDS, Tables, chosen_split, is_stored, split_of, tables_of
 
 # --- COCO's annotations -----------------------------------------------------------------------------------------------
 # A `.json` with `images`, `categories` and `annotations`, whose `segmentation` is polygons or a run-length encoding.
@@ -187,6 +189,7 @@ def _runs_of_text(text: str) -> Sequence[int]:
 
 # --- images one at a time ---------------------------------------------------------------------------------------------
 
+IMAGE_NAMES, MASK_NAMES = ("image", "images", "pixel_values"), ("mask", "masks", "label", "labels", "annotation")
 Arrays = Callable[[], Iterator[tuple[str, np.ndarray]]]  # (place, array) each
 
 
@@ -217,6 +220,7 @@ class Pictures:
         columns, notes: as in [`Reader`].
         source: where they are, for messages.
         files: the image file and that of the mask of each, if they have files.
+        ids: of the rows of a table.
         class_names: names of the classes that the data have.
         order: the class of the model for each class of the data; None if they are the same.
     """
@@ -230,6 +234,7 @@ class Pictures:
     notes: list[str] = field(default_factory=list)
     source: str = ""
     files: list[tuple[Path, Path]] | None = None
+    ids: np.ndarray | None = None
     class_names: list[str] | None = None
     order: np.ndarray | None = None
 
@@ -296,20 +301,21 @@ def pictures_of(
     values: MaskValues | None = None,
     num_classes: int = 2,
     class_names: Sequence[str] | None = None,
+    split: str | None = None,
 ) -> Pictures:
-    """The images of a file or folder; `gold`: with their masks, in the values and classes of a model. The test split is
-    read, if there are several.
+    """The images of a file or folder; `gold`: with their masks, in the values and classes of a model.
 
     Args:
+        split: of the data with masks, or of tables; default: test, or the only one.
         class_names: of the model. Classes that the data name in another order are mapped.
 
     Raises:
         DataError: the file does not exist, there is no image, an image's type is not supported, masks are missing, or
             the data name a class that the model lacks.
     """
-    if gold:
-        splits = pictures_by_split(path)
-        chosen = chosen_split([*splits], None, str(path))
+    if gold or is_stored(path):
+        splits = pictures_by_split(path) if gold else pictures_of_tables(tables_of(None, path), gold=False)
+        chosen = chosen_split([*splits], split, str(path))
         found = splits[chosen]
         found.notes += [] if chosen == ALL or len(splits) == 1 else [f"{path}: the rows of its {chosen} split."]
         found.values, found.num_classes = values or MaskValues(), num_classes
@@ -317,6 +323,8 @@ def pictures_of(
         if named and class_names and [*named] != [*class_names]:
             _take_order(found, named, class_names, path)
         return found
+    if split is not None:
+        raise DataError(f"`split` is {split!r}, but {path} is read as images without splits. Leave it out.")
     if path.suffix.lower() == ".npz":
         return _of_arrays(path, gold)
     if path.is_dir():
@@ -354,6 +362,8 @@ def pictures_by_split(path: Path) -> dict[str, Pictures]:
     Raises:
         DataError: nothing is found; names of files or folders that name no split, or one twice.
     """
+    if is_stored(path):
+        return pictures_of_tables(tables_of(None, path))
     if path.suffix.lower() == ".npz":
         return {split_of(path.stem) or ALL: _of_arrays(path, True)}
     files = sorted(path.glob("*.npz")) if path.is_dir() else []
@@ -371,13 +381,67 @@ def pictures_by_split(path: Path) -> dict[str, Pictures]:
     if not path.exists():
         raise DataError(f"{path}: no such file or folder.")
     if path.is_file() and path.suffix.lower() != ".json":
-        raise DataError(f"{path}: expected a folder with images/ and masks/, an .npz file, or annotations of COCO.")
+        raise DataError(
+            f"{path}: expected a folder with images/ and masks/, an .npz or .parquet file, or annotations of COCO."
+        )
     pair = image_folders(path)
     drawn = pair is not None and any(file.suffix.lower() in IMAGE_SUFFIXES for file in pair[1].rglob("*"))
     if not drawn and (annotated := coco_files(path)):
         return _of_coco(annotated, path if path.is_dir() else path.parent)
     read = MaskFiles()
     return {split: _of_folders(read, *found) for split, found in _folders(path).items()}
+
+
+def pictures_of_tables(
+    tables: Tables, image_column: str | None = None, mask_column: str | None = None, gold: bool = True
+) -> dict[str, Pictures]:
+    """Images with masks by split, of tables with a column of images and, for `gold`, one of masks.
+
+    Args:
+        image_column, mask_column: default: the first of the usual names.
+
+    Raises:
+        DataError: a column is missing, or an image has no file.
+    """
+    splits: dict[str, Pictures] = {}
+    files = MaskFiles()
+    for split, table in tables.splits.items():
+        place, columns, data = table.source, table.columns, table.data
+        image = _column(columns, image_column, IMAGE_NAMES, "image_column", place)
+        mask = _column(columns, mask_column, MASK_NAMES, "mask_column", place) if gold else image
+        for column in (image, mask):
+            check_files(data, column, table.place)
+        splits[split] = Pictures(
+            [str(i) for i in range(len(data))],
+            _cells(data, image, place, lambda cell, _: pixels(cell)),
+            _cells(data, mask, place, files.values) if gold else None,
+            source=place,
+            ids=id_column(data["id"][:]) if "id" in columns else None,
+        )
+    usual = (image, mask) == (IMAGE_NAMES[0], MASK_NAMES[0]) or None not in (image_column, mask_column)
+    notes = [] if usual or not gold else [f"images: column {image!r}; masks: column {mask!r}."]
+    next(iter(splits.values())).notes += [*tables.notes, *notes]
+    return splits
+
+
+def _cells(data: Any, column: str, place: str, read: Callable[[Any, str], np.ndarray]) -> Arrays:
+    rows = data.select_columns([column])
+    return lambda: ((where, read(row[column], where)) for i, row in enumerate(rows) if (where := f"{place}, row {i}"))
+
+
+def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], argument: str, source: str) -> str:
+    found = given if given is not None else next((name for name in usual if name in columns), None)
+    if found is None:
+        raise DataError(
+            f"{source}: no column is called {' or '.join(usual)}; the columns are {', '.join(columns)}. Call one so, "
+            f"or name it with `{argument}` in training."
+        )
+    if found not in columns:
+        hint = did_you_mean(found, columns)
+        raise DataError(
+            f"{source}: `{argument}` is {given!r}, but the columns are {', '.join(columns)}.{hint} Give one of them."
+        )
+    return found
 
 
 def _of_coco(files: Sequence[Path], folder: Path) -> dict[str, Pictures]:

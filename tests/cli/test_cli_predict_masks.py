@@ -5,6 +5,7 @@ import json
 import shutil
 from types import SimpleNamespace
 
+import datasets
 import numpy as np
 import pytest
 import tiny_masks
@@ -12,6 +13,7 @@ import torch
 
 from seal_hf import MaskRows, SealForSegmentation, fcn_image_processor
 from seal_hf.cli.predict import main as predict
+from seal_hf.data.common import DataError
 from seal_hf.data.image_files import resized
 from seal_hf.data.tensors.images import resize_to
 from seal_hf.decisions import MaskDecisions
@@ -217,6 +219,47 @@ def test_figures_are_those_of_whole_arrays(saved, tmp_path, capsys, kind):
         origin = "given by --decoder" if flags else "stored with the model"
         assert results["decisions"] == {"origin": origin, "decoder": name, "threshold": cut}
         assert results["rows"] == 16 and f"{name} *" in out and "mean_iou" in out
+
+
+@pytest.mark.parametrize("kind", ["saved", "parquet", "folder"])
+def test_the_split_of_the_data_of_training_is_measured(saved, tmp_path, capsys, kind):
+    """The commands read what training reads: tables on disk, and a split of a folder."""
+    data, splits = saved.data, {"train": range(4), "val": range(4, 16)}
+    if kind == "folder":
+        for split, rows in splits.items():
+            for part, arrays in (("images", data.images), ("masks", data.masks)):
+                (tmp_path / "data" / part / split).mkdir(parents=True)
+                for i in rows:
+                    Image.fromarray(arrays[i]).save(tmp_path / "data" / part / split / f"{i}.png")
+    else:
+        columns = datasets.Features({"image": datasets.Image(), "mask": datasets.Image()})
+        arrays = {"image": data.images, "mask": data.masks}
+        rows = {
+            split: {name: [Image.fromarray(values[i]) for i in ids] for name, values in arrays.items()}
+            for split, ids in splits.items()
+        }
+        tables = datasets.DatasetDict(
+            {split: datasets.Dataset.from_dict(found, columns) for split, found in rows.items()}
+        )
+        tables.save_to_disk(str(tmp_path / "data"))
+    if kind == "parquet":
+        (tmp_path / "parquet").mkdir()
+        for split, table in tables.items():
+            table.to_parquet(str(tmp_path / "parquet" / f"{split}.parquet"))
+    source = tmp_path / ("parquet" if kind == "parquet" else "data")
+    evaluated(capsys, saved.path, source, "--split", "validation", "--output", str(tmp_path / "out.json"))
+    expected = mask_metrics(saved.probabilities[4:], data.masks[4:], THRESHOLD)
+    assert json.loads((tmp_path / "out.json").read_text())["figures"] == pytest.approx(expected, abs=1e-12)
+    flags = ["--model", saved.path, "--input", str(source), "--split", "train", "--output", str(tmp_path / "masks")]
+    if kind == "folder":
+        flags[3] = str(source / "images" / "train")
+        with pytest.raises(DataError, match="`split` is 'train', but .* is read as images without splits. Leave it"):
+            predict(flags)
+        return
+    predict(flags)
+    assert sorted(file.name for file in (tmp_path / "masks").iterdir()) == ["0.png", "1.png", "2.png", "3.png"]
+    mask = np.asarray(Image.open(tmp_path / "masks" / "2.png")) == 255
+    assert (mask == (saved.probabilities[2] >= THRESHOLD)).all()
 
 
 def test_refit_is_that_of_the_decisions(saved, tmp_path, capsys):

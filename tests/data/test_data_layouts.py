@@ -390,7 +390,7 @@ def test_lists_of_splits_beside_the_folders_are_read(tmp_path, line):
     data = load_masks(str(tmp_path))
     assert [numbers_of(rows) for rows in (data.train, data.validation)] == [[*n] for n in parts.values()]
     (tmp_path / "train.txt").rename(tmp_path / "test.txt")
-    with pytest.raises(DataError, match="found validation and test, but no split called train"):
+    with pytest.raises(DataError, match="files, folders or lists name validation and test, but no train split. Add"):
         load_masks(str(tmp_path))
 
 

@@ -82,7 +82,7 @@ class MaskOutput(OutputKind):
         source = Path(self.options.input)
         values, named = MaskValues.of_inputs(self.config.get("inputs") or {}), self.config.get("id2label") or {}
         names = [named[key] for key in sorted(named, key=int)]
-        pictures = pictures_of(source, gold, values, max(len(names), 2), names)
+        pictures = pictures_of(source, gold, values, max(len(names), 2), names, self.options.split)
         if not gold:
             alone = self.probabilities == "none" and not self.options.energy
             check_mask_output(Path(self.options.output), pictures.names, source, alone)
