@@ -85,9 +85,20 @@ class CocoFile:
             raise DataError(f"{path}: the height and width of {huge!r} are not those of an image. Correct them.")
         if len(self.class_names) > MOST_CLASSES:
             raise DataError(f"{path}: {len(objects)} categories, more than {MOST_CLASSES - 1}. Leave some out.")
+        ids = Counter(number for number, *_ in self._infos)
+        twice = next((number for number, count in ids.items() if count > 1), None)
+        if twice is not None:
+            raise DataError(f"{path}: {ids[twice]} images have the id {twice!r}. Give each image its own.")
         self._folder = folder
-        counts = Counter("segmentation" not in one for some in self._of_image.values() for one in some)
-        self.notes = [f"{path.name}: {counts[True]} annotations without a mask left out."] if counts[True] else []
+        counts = Counter(
+            "without an image" if number not in ids else "without a mask" if not one.get("segmentation") else ""
+            for number, some in self._of_image.items()
+            for one in some
+        )
+        left_out = [f"{count} annotations {why}" for why, count in counts.items() if why]
+        if left_out and not counts[""]:
+            raise DataError(f"{path}: has {' and '.join(left_out)}, and no others. Give masks of these images.")
+        self.notes = [f"{path.name}: {each} left out." for each in left_out]
 
     @cached_property
     def images(self) -> list[Path]:
@@ -111,7 +122,7 @@ class CocoFile:
             for one in self._of_image.get(number, ()):
                 if one.get("category_id") not in self._classes:
                     raise DataError(f"{where}: the category {one.get('category_id')!r} is not among the categories.")
-                if "segmentation" in one:
+                if one.get("segmentation"):
                     area = _drawn(one["segmentation"], height, width, where)
                     drawn.append((int(area.sum()), self._classes[one["category_id"]], area))
             for _, kind, area in sorted(drawn, key=lambda each: -each[0]):
@@ -149,8 +160,6 @@ def _drawn(segmentation: Any, height: int, width: int, where: str) -> np.ndarray
             f"{where}: a segmentation is not readable: {error}. Expected polygons [[x, y, x, y, x, y, ...]], or "
             f"a run-length encoding of {height} x {width} pixels."
         ) from error
-    if not polygons:
-        return np.zeros((height, width), bool)
     try:
         from pycocotools import mask as coco
     except ImportError as error:

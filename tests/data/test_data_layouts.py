@@ -534,6 +534,28 @@ def test_wrong_annotations_of_coco_are_named(tmp_path, change, message):
         load_masks(str(tmp_path / "coco.json"))
 
 
+def test_annotations_of_coco_that_draw_nothing_are_counted_or_refused(tmp_path):
+    """Boxes alone, as of detection, and annotations whose image is another one, leave only background."""
+    content, masks = write_coco(tmp_path)
+    file, annotations = tmp_path / "coco.json", content["annotations"]
+
+    def loaded(**changes):
+        file.write_text(json.dumps(content | changes))
+        return load_masks(str(file))
+
+    notes = loaded(
+        annotations=[*annotations, annotations[0] | {"image_id": 99}, annotations[1] | {"segmentation": []}]
+    ).notes
+    assert "coco.json: 2 annotations without a mask left out." in notes
+    assert "coco.json: 1 annotations without an image left out." in notes
+    with pytest.raises(DataError, match="has 25 annotations without a mask, and no others. Give masks of these images"):
+        loaded(annotations=[one | {"segmentation": []} for one in annotations])
+    with pytest.raises(DataError, match="has 25 annotations without an image, and no others"):
+        loaded(annotations=[one | {"image_id": str(one["image_id"])} for one in annotations])
+    with pytest.raises(DataError, match="coco.json: 2 images have the id 1. Give each image its own"):
+        loaded(images=[one | {"id": max(one["id"], 1)} for one in content["images"]])
+
+
 def test_masks_that_are_not_read_are_refused_with_the_way_out(tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "annotations.json").write_text("{}")
