@@ -79,9 +79,11 @@ class MaskValues:
         if mask.ndim == 3 and (mask == mask[..., :1]).all():
             mask = mask[..., 0]
         if mask.ndim != 2:
+            what, then = "", "Name another column by `mask_column` (--mask_column), if it is that of a table."
+            if mask.ndim == 3:
+                what, then = " with different channels", "Turn colours into ids, in an index or palette PNG."
             raise DataError(
-                f"{where}: the mask has shape {mask.shape} with different channels; expected one channel (H, W) of "
-                "class ids. Turn colours into ids, in an index or palette PNG."
+                f"{where}: the mask has shape {mask.shape}{what}; expected one channel (H, W) of class ids. {then}"
             )
         if self.foreground not in (None, 1, IGNORE):
             mask = np.where(mask == self.foreground, 1, mask)

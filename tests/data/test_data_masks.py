@@ -441,6 +441,15 @@ def test_hub_columns_of_nested_lists_hold_bytes_or_are_refused(monkeypatch, scal
 # --- embedded and real data ------------------------------------------------------------------------------------------
 
 
+def test_a_column_of_classes_is_no_column_of_masks():
+    images, _ = pictures(4)
+    table = datasets.Dataset.from_dict({"image": images.tolist(), "label": [0, 1, 0, 1]})
+    with pytest.raises(
+        DataError, match=r"row 0: the mask has shape \(\); expected .* Name another column by `mask_column`"
+    ):
+        load_masks(table)
+
+
 @pytest.mark.parametrize("option", ["image_column", "mask_column"])
 def test_columns_are_of_tables(option):
     with pytest.raises(DataError, match=f"`{option}` names a column of a table, but digits is no table. Leave it out"):
