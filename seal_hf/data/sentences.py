@@ -304,7 +304,8 @@ class SentenceRows:
             whole = re.fullmatch(r"\s*[0-9]+(\.0+)?\s*", str(place)) is not None  # pandas writes 2.0, and csv texts
             if not whole or int(float(place)) >= size:
                 raise DataError(
-                    f"{where}: `predicate` is {place!r}; it must be the place of one of {size} words, counted from 0."
+                    f"{where}: `predicate` is {place!r}; it must be the place of one of {size} words, counted from 0. "
+                    "Leave out rows without a predicate, and give a row for each of several."
                 )
             sentence.predicate = int(float(place))
         if self.needs.tags:

@@ -4,9 +4,10 @@
     1   Zaman    NNP  *)     -     -        *)
     2   killed   VBD  (VP*   kill  kill.01  (V*)
 
-CoNLL-2012, which has document and part before them, and CoNLL-2009, whose roles are those of single words, are known by
-their columns. There is one example per proposition, or column of roles: its words, BIO tags of its roles, and
-`predicate`, the index of the first word of its `V`.
+CoNLL-2012, which has document and part before them, CoNLL-2009, whose roles are those of single words, and the files
+that the scripts of CoNLL-2005 write, with word, POS, parse bit, entity, sense, lemma and roles, are known by their
+columns. There is one example per proposition, or column of roles: its words, BIO tags of its roles, and `predicate`,
+the index of the first word of its `V`.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class Layout(NamedTuple):
     empty: str = "-"
 
 
-PLAIN, CONLL_2012, CONLL_2009 = Layout(), Layout(3, 4, 7, 11, 1), Layout(1, 4, 12, 14, single=True, empty="_")
+PLAIN, CONLL_2005, CONLL_2012 = Layout(), Layout(0, 1, 5), Layout(3, 4, 7, 11, 1)
+CONLL_2009 = Layout(1, 4, 12, 14, single=True, empty="_")
 
 
 def layout_of(block: list[Line]) -> Layout:
@@ -78,6 +80,8 @@ def layout_of(block: list[Line]) -> Layout:
         return CONLL_2012
     if len(cells) >= CONLL_2009.roles and all(line.cells[12:13] in (["_"], ["Y"]) for line in block):
         return CONLL_2009
+    if all("*" in "".join(line.cells[2:3]) for line in block):  # the parse, where the others have the part of speech
+        return CONLL_2005
     return PLAIN
 
 
@@ -148,8 +152,8 @@ def role_sentences(path: Path, gold: bool = True) -> Iterator[RoleSentence]:
         if len(frames) != len(role_columns):
             raise DataError(
                 f"{path}, line {block[0].number}: {len(frames)} words of the sentence have a frame, but there are "
-                f"{len(role_columns)} bracket columns; expected one per frame. Read are CoNLL-2005 (index, word, POS, "
-                "parse bit, frame, sense, roles), CoNLL-2009 and CoNLL-2012."
+                f"{len(role_columns)} bracket columns; expected one per frame. Read are columns index, word, POS, "
+                "parse bit, frame, sense and roles, and those of CoNLL-2005, CoNLL-2009 and CoNLL-2012."
             )
         if layout.single:
             roles = [_single(cells, place) for cells, place in zip(role_columns, frames, strict=True)]

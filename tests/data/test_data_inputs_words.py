@@ -249,7 +249,7 @@ GOLD, SRL, FEATURES = Needs(tags=TAGS), Needs(predicate=True), Needs(["pos"])
             lines({"words": ["a"], "predicate": 1}),
             SRL,
             {},
-            "`predicate` is 1; it must be the place of one of 1 words, counted from 0",
+            "`predicate` is 1; it must be the place of one of 1 words, counted from 0. Leave out rows without a pred",
         ),
         ("a.jsonl", lines({"words": ["a"], "pos": ["X", "Y"]}), FEATURES, {}, "1 words, but 2 values in `pos`"),
         ("a.jsonl", lines({"text": "a"}), FEATURES, {}, "`text` is a string, but other fields have a value per word"),

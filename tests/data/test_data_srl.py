@@ -77,6 +77,23 @@ def test_by_hand(tmp_path):
     assert rows(bioes)[0][1] == ["S-ARG0", "S-V", "B-ARG1", "I-ARG1", "E-ARG1"] and bioes.kind == "srl"
 
 
+def test_the_files_that_the_scripts_of_conll_2005_write(tmp_path):
+    """They paste words, parts of speech with the parse, entities, senses, lemmas and roles."""
+    lines = """He PRP (S1(S(NP*) * - - (A0*) *
+said VBD (VP* * 01 say (V*) *
+she PRP (SBAR(S(NP*) * - - (A1* (A0*)
+left VBD (VP* * 02 leave * (V*
+early RB (ADVP*))))) * - - *) *)
+
+Yes UH (S1(INTJ*) * - -
+. . *) * - -
+
+"""
+    data = load_srl(folder(tmp_path, train=lines, dev=lines))
+    assert rows(data) == [(words, [tag.replace("ARG", "A") for tag in tags], place) for words, tags, place in EXPECTED]
+    assert data.train[0]["pos"] == ["PRP", "VBD", "PRP", "VBD", "RB"]
+
+
 def test_a_proposition_without_v_is_dropped_and_counted(tmp_path):
     data = load_srl(folder(tmp_path, train=TWO.replace("(V*)", "*")))
     assert rows(data) == EXPECTED[1:]
