@@ -173,6 +173,11 @@ def _columns(block: list[Line], path: Path, layout: Layout) -> list[list[str]]:
                 f"word, POS, parse bit, frame, sense, and a bracket column per predicate, the same number in all "
                 f"lines of a sentence."
             )
+        if layout == PLAIN and not line.cells[0].isdigit():
+            raise DataError(
+                f"{path}, line {line.number}: {line.cells[0]!r} is no index of a word; expected columns index, word, "
+                "POS, parse bit, frame, sense and roles, or those of CoNLL-2005, CoNLL-2009 or CoNLL-2012."
+            )
     return [list(column) for column in zip(*(line.cells for line in block), strict=True)]
 
 

@@ -415,7 +415,7 @@ class SentenceFile:
 
     def __iter__(self) -> Iterator[Sentence]:
         found, is_text = False, self._suffix == ".txt" and self.word_column is None and not self.needs.tags
-        rows = self._texts if is_text else self._roles if self.needs.predicate else self._columns
+        rows = self._roles if self.needs.predicate else self._texts if is_text else self._columns
         self._unknown.clear()
         self._known, first = 0, ""
         for sentence in self._objects() if self._has_fields else rows():
@@ -455,7 +455,11 @@ class SentenceFile:
     # --- raw text ----------------------------------------------------------------------------------------------------
 
     def _texts(self) -> Iterator[Sentence]:
-        self._refuse_needs("lines of text have none. Give columns, or .jsonl with such a field")
+        if self.needs.features:
+            raise DataError(
+                f"{self.path}: the model reads {' and '.join(f'the column `{name}`' for name in self.needs.features)} "
+                "beside the words, and lines of text have none. Give columns, or .jsonl with such a field."
+            )
         empty, inner, count, lengths = 0, 0, 0, set[int]()
         for number, text in enumerate(lines_of(self.path), start=1):
             if not text.strip():
@@ -468,11 +472,6 @@ class SentenceFile:
         if inner and count > 2 and len(lengths) == 1 and lengths != {1}:  # empty lines between others
             said = f"each line was read as a sentence, but all have {lengths.pop()} words, as lines of columns have"
             self._left_out.append(f"{self.path.name}: {said}. If they are, name the column of words: --word_column 0.")
-
-    def _refuse_needs(self, why: str) -> None:
-        needed = ["`predicate`"] * self.needs.predicate + [f"the column `{name}`" for name in self.needs.features]
-        if needed:
-            raise DataError(f"{self.path}: the model reads {' and '.join(needed)} beside the words, and {why}.")
 
     # --- columns -----------------------------------------------------------------------------------------------------
 

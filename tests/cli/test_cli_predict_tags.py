@@ -337,7 +337,7 @@ def test_roles_need_their_predicate(tmp_path, marker):
     write_lines(tmp_path / "none.jsonl", [{"words": ["film"]}])
     write_lines(tmp_path / "long.jsonl", [rows[0], {"words": ["film"] * 32, "predicate": 0}])
     for name, message in (
-        ("new.txt", "the model reads `predicate` beside the words, and lines of text have none"),
+        ("new.txt", "line 1: 2 columns, expected 6: index, word, POS"),
         ("none.jsonl", "line 1: the row has the fields words; expected predicate"),
         ("long.jsonl", r"long.jsonl, line 2: 3. sub-words, but the encoder takes .* its predicate must be among them"),
     ):

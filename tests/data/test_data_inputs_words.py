@@ -138,17 +138,18 @@ def test_gold_tags_are_in_the_scheme_of_the_model(tmp_path):
 # --- semantic roles --------------------------------------------------------------------------------------------------
 
 
-def test_roles_are_those_of_the_training_reader(tmp_path):
+@pytest.mark.parametrize("suffix", ["conll", "txt"])
+def test_roles_are_those_of_the_training_reader(tmp_path, suffix):
     """Oracle: `read_srl`; and without bracket columns the frames say the predicates."""
     tags = ["O", "B-ARG0", "I-ARG0", "B-V"]
-    file = SentenceFile(written(tmp_path, "new.conll", ROLES), Needs(predicate=True, tags=tags))
-    found, (rows, _) = list(file), read_srl(tmp_path / "new.conll")
-    assert file.total == 2 and file.notes == ["new.conll: 1 of 2 sentences without a predicate left out."]
+    file = SentenceFile(written(tmp_path, f"new.{suffix}", ROLES), Needs(predicate=True, tags=tags))
+    found, (rows, _) = list(file), read_srl(tmp_path / f"new.{suffix}")
+    assert file.total == 2 and file.notes == [f"new.{suffix}: 1 of 2 sentences without a predicate left out."]
     assert [(row.words, row.predicate, row.gold) for row in found] == list(
         zip(rows["words"], rows["predicate"], rows["tags"], strict=True)
     )
     plain = "\n".join("\t".join(line.split("\t")[:6]) for line in ROLES.split("\n"))
-    unlabelled = read(tmp_path, "plain.srl", plain, Needs(predicate=True))
+    unlabelled = read(tmp_path, f"plain.{suffix}", plain, Needs(predicate=True))
     assert [(row.words, row.predicate, row.gold) for row in unlabelled] == [
         (row.words, row.predicate, None) for row in found
     ]
@@ -215,7 +216,14 @@ GOLD, SRL, FEATURES = Needs(tags=TAGS), Needs(predicate=True), Needs(["pos"])
         ("a.txt", "<NEWREFERENCE>\n<author> A </author>", Needs(), {}, "references with <NEWREFERENCE> are not read"),
         ("a.txt", b"\xff\n", Needs(), {}, "a.txt: not UTF-8"),
         ("a.srl", ROLES, Needs(), {}, "semantic roles, but the model does not read predicates.*--word_column 1"),
-        ("a.txt", "hi", SRL, {}, "the model reads `predicate` beside the words, and lines of text have none"),
+        ("a.txt", "hi", SRL, {}, "line 1: 1 columns, expected 6: index, word, POS"),
+        (
+            "a.txt",
+            "He said that she left early",
+            SRL,
+            {},
+            "line 1: 'He' is no index of a word; expected columns index,",
+        ),
         ("a.txt", "hi", FEATURES, {}, "reads the column `pos` beside the words, and lines of text have none"),
         ("a.conll", "hi\n", FEATURES, {}, "reads the column `pos`, but the file has words. Name"),
         ("a.conll", "a b c d\n", FEATURES, {}, "the file has words, column_1, column_2, column_3"),
