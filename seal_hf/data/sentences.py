@@ -382,7 +382,8 @@ class SentenceRows:
 
     def _tags(self, row: dict[str, Any], needed: bool, where: str) -> str | None:
         """The field of tags; None without one that is `needed`."""
-        if not needed and not any(name in row for name in USUAL["tag_column"]) and self.tag_column is None:
+        known = (self._trained.get("tag_column"), *USUAL["tag_column"])
+        if not needed and not any(name in row for name in known) and self.tag_column is None:
             return None
         name = self._field(row, "tag_column", self.tag_column, USUAL["tag_column"], where)
         return None if name == self._spans else name
@@ -390,7 +391,8 @@ class SentenceRows:
     @cached_property
     def _spans(self) -> str | None:
         """The field of spans by characters; None without one."""
-        names = (self.tag_column,) if isinstance(self.tag_column, str) else SPAN_COLUMNS
+        known = (str(self._trained.get("tag_column")), *SPAN_COLUMNS)
+        names = (self.tag_column,) if isinstance(self.tag_column, str) else known
         rows = [*self._head()]
         empty = (name for name in names if rows and all(row.get(name) == [] for row in rows))
         return next((name for name in names if are_spans([row.get(name) for row in rows])), next(empty, None))

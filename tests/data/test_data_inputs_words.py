@@ -410,6 +410,13 @@ def test_the_columns_of_training_are_read_where_a_file_has_them(tmp_path):
     assert file.notes == ["b.jsonl: 1 rows lack the field 'w' of training: 'tokens' is read."]
 
 
+@pytest.mark.parametrize("found", ["B-LOC O O", ["B-LOC", "O", "O"], [[0, 4, "LOC"]]])
+def test_an_evaluation_reads_the_tags_of_texts_by_the_column_of_training(tmp_path, found):
+    row = {"text": "Oslo is big", "intent": "tell", "slots": found}
+    file = SentenceFile(written(tmp_path, "a.jsonl", lines(row)), GOLD, trained={"tag_column": "slots"})
+    assert [sentence.gold for sentence in file] == [["B-LOC", "O", "O"]]
+
+
 def test_ids_of_tags_have_the_names_beside_the_data(tmp_path):
     (tmp_path / "id2label.json").write_text('{"0": "B-LOC", "1": "O", "2": "I-LOC"}')
     (row,) = read(tmp_path, "a.conll", "In 1\nNew 0\nYork 2\n", GOLD)
