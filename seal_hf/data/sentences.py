@@ -318,7 +318,7 @@ class SentenceRows:
         tags = None if split else self._tags(row, spans is None, where)
         if tags is None:
             self.found["spans"] = str(spans)
-            return self._of_spans(sentence, row.get(str(spans)) or (), None if split else self.in_words)
+            return self._of_spans(sentence, row.get(str(spans)) or (), None if split else self.in_words, self.counts)
         values = _tags_in(row[tags], where)
         for word, tag in zip(sentence.words, values if isinstance(values, list) else (), strict=False):
             if tag is None or (isinstance(tag, int) and tag < 0):
@@ -335,7 +335,7 @@ class SentenceRows:
             given = [names[i] for i in values]
         if spans is None or self.tag_column is not None or not isinstance(row.get("text"), str):
             return given
-        of_spans = tags_of_spans(sentence.text, sentence.places, row.get(spans) or (), where, Counter())
+        of_spans = self._of_spans(sentence, row.get(spans) or (), self.in_words, Counter())
         if are_alike(of_spans, given):
             return given
         self.counts[f"rows whose {spans} differ from their tags: the {spans} are read"] += 1
@@ -354,31 +354,31 @@ class SentenceRows:
             )
         return words
 
-    def _of_spans(self, sentence: Sentence, spans: Sequence[Any], last: int | None) -> list[str]:
+    def _of_spans(self, sentence: Sentence, spans: Sequence[Any], last: int | None, counts: Counter[str]) -> list[str]:
         """The tags of spans by characters; by words, if `last` is not None, see [`SentenceRows.in_words`]."""
         if last is None:
-            return tags_of_spans(sentence.text, sentence.places, spans, sentence.where, self.counts)
+            return tags_of_spans(sentence.text, sentence.places, spans, sentence.where, counts)
         size = len(sentence.words)
-        self.counts[f"rows have spans by words, whose end is {'the last word' if last else 'after the last word'}"] += 1
+        counts[f"rows have spans by words, whose end is {'the last word' if last else 'after the last word'}"] += 1
         found = [(start, end + last, kind) for start, end, kind in (_span(span, sentence.where) for span in spans)]
-        return tags_of_spans("-" * size, [(i, i + 1) for i in range(size)], found, sentence.where, self.counts)
+        return tags_of_spans("-" * size, [(i, i + 1) for i in range(size)], found, sentence.where, counts)
 
     @cached_property
     def in_words(self) -> int | None:
         """What to add to the ends of spans that count words; None for those that count characters: some end beyond the
-        number of words, or the rows have texts."""
+        number of words, or all begin and end with words of their texts."""
         rows = [row for row in self._head() if row.get(self._spans or "")]
-        sizes = [len(words) for row in rows if isinstance(words := row.get(self.found["word_column"]), list)]
-        if len(sizes) < len(rows) or any(isinstance(row.get("text"), str) for row in rows):
+        words: list[Any] = [row.get(self.found["word_column"]) for row in rows]
+        if not rows or not all(isinstance(each, list) for each in words):
             return None
-        ends = [
-            (*_span(span, "")[:2], size)
-            for row, size in zip(rows, sizes, strict=True)
-            for span in row[str(self._spans)]
-        ]
-        if not ends or any(end > size for _, end, size in ends):
+        spans = [[_span(span, "")[:2] for span in row[str(self._spans)]] for row in rows]
+        if any(end > len(each) for each, some in zip(words, spans, strict=True) for _, end in some):
             return None
-        return int(any(start == end for start, end, _ in ends))
+        texts = (row["text"] if isinstance(row.get("text"), str) else "" for row in rows)
+        places = map(find_words, texts, words)
+        if all(map(_are_at, spans, places)):
+            return None
+        return int(any(start == end for some in spans for start, end in some))
 
     def _tags(self, row: dict[str, Any], needed: bool, where: str) -> str | None:
         """The field of tags; None without one that is `needed`."""
@@ -424,6 +424,12 @@ class SentenceRows:
             )
         self.found[option] = name
         return name
+
+
+def _are_at(spans: Sequence[tuple[int, int]], places: Sequence[tuple[int, int]] | None) -> bool:
+    """True if spans of characters begin and end with words at these places."""
+    begins, ends = zip(*places or [(-1, -1)], strict=True)
+    return all(start in begins and end in ends for start, end in spans)
 
 
 def listed(value: Any, where: str) -> Any:

@@ -130,6 +130,22 @@ def test_spans_inside_words_and_others_are_counted(tmp_path):
     assert "12 spans without a word left out" in said
 
 
+@pytest.mark.parametrize("more", [{}, {"ner_tags": ["O", "O", "B-PER", "I-PER"]}])
+def test_spans_by_words_are_known_beside_a_text_as_well(tmp_path, more):
+    words = ["Here", "is", "Anna", "Maier"]
+    for ends in (4, 3):  # after the last word, and the last word
+        rows = [
+            {"text": " ".join(words), "tokens": words, "entities": [[2, ends, "PER"]], **more},
+            {"text": "Oslo .", "tokens": ["Oslo", "."], "entities": [[0, ends - 3, "LOC"]]}
+            | {name: ["B-LOC", "O"] for name in more},
+        ]
+        (tmp_path / "a.jsonl").write_text(layouts.lines(rows * 12))
+        assert set(tag_rows(load_tags(str(tmp_path / "a.jsonl")))) == {
+            (tuple(words), ("O", "O", "B-PER", "I-PER")),
+            (("Oslo", "."), ("B-LOC", "O")),
+        }
+
+
 def test_spans_without_a_label_are_counted(tmp_path):
     spans = [
         {"from_name": "l", "type": "labels", "value": {"start": 0, "end": 4, "labels": kinds}} for kinds in (["P"], [])
