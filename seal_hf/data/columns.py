@@ -341,7 +341,7 @@ class ColumnFile:
             separator = "a tab" if self.separator else "white space"
             hint = " Bracketed trees are for `load_trees` and `seal-hf train parsing`." * (line.text.count("(") > 1)
             if line.text.startswith("#"):
-                hint = " If it is a comment, remove it, or write a blank after its #."
+                hint = " If it is a comment, remove it, or write it before its sentence, with a blank after its #."
             raise DataError(
                 f"{where}: {line.text[:60]!r} has {len(line.cells)} columns, expected {self._width} as in line "
                 f"{self._first}{f', and a tag in column {tag}' if tag is not None else ''}. Words must not contain the "

@@ -246,6 +246,7 @@ def test_a_folder_without_a_validation_file_gives_a_tenth_of_train(tmp_path):
             {},
             r"line 2: .* Bracketed trees are for `load_trees`",
         ),
+        ({"train": "a\tO\n# x\nb\tO\n"}, {}, "line 2: .* a comment, remove it, or write it before its sentence, with"),
         ({"train": "a\nb\n"}, {}, r"line 1: 1 columns, but `word_column` is 0"),
         ({"train": SENTENCE}, {"tag_column": 2}, r"2 columns, but `tag_column` is 2"),
         ({"train": SENTENCE}, {"tag_column": "ner"}, r"`tag_column` is 'ner'; columns of this format have numbers"),
