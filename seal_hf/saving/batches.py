@@ -21,6 +21,7 @@ from ..data.tensors.images import pixel_scaling
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.words import WordRows, encode_words, positions, tokenize_words
 from ..nets.text_pooling import reads_whole
+from ..utils.messages import brief
 from .loading import check_inputs
 
 Batch = dict[str, Tensor]
@@ -74,7 +75,7 @@ def _check_texts(texts: Sequence[Text], inputs: Mapping[str, Any]) -> None:
     say how it was trained reads either."""
     pairs = inputs.get("pairs", False) if inputs else bool(len(texts)) and isinstance(texts[0], tuple | list)
     is_one = _is_pair if pairs else lambda text: isinstance(text, str)
-    wrong = next((f"a {type(text).__name__} at place {i}" for i, text in enumerate(texts) if not is_one(text)), None)
+    wrong = next((f"{brief(text)} at place {i}" for i, text in enumerate(texts) if not is_one(text)), None)
     if isinstance(texts, str) or wrong is not None:
         found = "one string" if isinstance(texts, str) else wrong
         expected = "pairs of strings, such as [('a text', 'another')]" if pairs else "strings, such as ['a text']"

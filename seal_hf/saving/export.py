@@ -97,8 +97,10 @@ def save_nets(
         kwargs: for the task-net's `save_pretrained`, if it is plain.
 
     Raises:
-        ValueError: the adapters cannot be saved in this form, or no bias can hold the decision.
+        ValueError: the adapters cannot be saved in this form, no bias can hold the decision, or `folder` is a file.
     """
+    if Path(folder).is_file():  # transformers logs it and saves nothing
+        raise ValueError(f"`folder` is {str(folder)!r}, which is a file. Give a folder.")
     check_adapters(task_net)
     library = library_of(task_net)
     merged = saves_merged(task_net, adapter_export)

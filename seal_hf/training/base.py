@@ -26,7 +26,7 @@ from ..utils.faults import fault_of, writing
 from ..utils.files import loading
 from ..utils.messages import brief
 from .arguments import check_label_names, check_own_loss, check_saving
-from .checkpoints import Checkpoints, contents
+from .checkpoints import Checkpoints, contents, without_shares
 from .checks import check_best_metric, check_embeddings, warn_of_other_rows
 from .epochs import (
     NewEpoch,
@@ -399,7 +399,8 @@ class StructuredTrainer(Trainer):
         asked = self.args.eval_on_start
         self.args.eval_on_start = asked and self._resumed_from is None  # that evaluation was made, and counts once
         try:
-            result = super().train(self._resumed_from, *args, **kwargs)
+            with without_shares():
+                result = super().train(self._resumed_from, *args, **kwargs)
             return result._replace(training_loss=result.metrics["train_loss"])  # of all steps, see `log`
         finally:
             self.args.eval_on_start = asked

@@ -4,9 +4,11 @@ rows and nets that change what it learns."""
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
+from logging import LogRecord, getLogger
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,7 @@ AFTERWARDS = (  # arguments of ours that change nothing of what is learned
 ).split()
 FRESH = "fresh_head"  # key of a record: names of the task-net's parameters that did not come with its encoder
 LOOKED_AT = 1000  # rows read of a `datasets.Dataset`
+SHARE = re.compile(r"\n\t\w+_steps: 0\.\d+ \(from args\) != \d+ \(from trainer_state\.json\)")
 
 
 def record_of(trainer: Any) -> dict[str, Any]:
@@ -142,6 +145,26 @@ def _content(column: Tensor, exact: bool) -> bytes:
     if column.is_floating_point() and not exact:
         return f"{column.shape} {column.mean():.3g} {column.std():.3g}".encode() if column.numel() > 1 else b""
     return column.contiguous().view(torch.uint8).numpy().tobytes() if column.numel() else b""
+
+
+@contextmanager
+def without_shares() -> Iterator[None]:
+    """While the block runs, leave shares of a run out of what transformers says of arguments that a resume changes: it
+    compares a share of steps with the steps that it came to."""
+    loggers = [getLogger(f"transformers.{module}") for module in ("trainer", "trainer_utils")]  # of 4.57 and 5
+    for logger in loggers:
+        logger.addFilter(_without_shares)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_without_shares)
+
+
+def _without_shares(record: LogRecord) -> bool:
+    text, shares = SHARE.subn("", record.getMessage())
+    record.msg, record.args = (text, None) if shares else (record.msg, record.args)
+    return not shares or "(from args)" in text
 
 
 class Checkpoints:

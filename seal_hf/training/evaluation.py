@@ -200,7 +200,6 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
     Raises:
         ValueError: no rows or no labels; an unknown decoder; a space that is not in `DECISIONS`.
     """
-    found = ""
     if isinstance(dataset, dict) and dataset:
         given = "trainer.eval_dataset" if dataset is trainer.eval_dataset else "dataset"
         raise ValueError(
@@ -208,11 +207,12 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
             f"such as fit_decisions({given}[{next(iter(dataset))!r}])."
         )
     if dataset is not None and not has_length(dataset):
-        found = f"no length, as a {type(dataset).__name__}"
-    elif not dataset:
-        found = "no rows"
-    if found:
-        raise ValueError(f"`dataset` has {found}: decisions are fitted on one set of validation rows with labels.")
+        raise ValueError(
+            f"`dataset` ({type(dataset).__name__}) has no length: decisions are fitted on a set of validation rows. "
+            "Give fit_decisions one with a length, such as datasets.Dataset.from_list(list(rows))."
+        )
+    if not dataset:
+        raise ValueError("`dataset` has no rows: decisions are fitted on one set of validation rows with labels.")
     task = task_of(trainer.space)
     if task is None or trainer.space.name not in DECISIONS:
         raise ValueError(f"`fit_decisions` is for spaces in `DECISIONS`, which lacks {trainer.space.name!r}.")

@@ -36,7 +36,10 @@ def check_launcher(
         ValueError: an unsupported launcher, or an unsupported option of it.
     """
     if not isinstance(args, SealTrainingArguments):
-        raise ValueError(f"`args` is a {type(args).__name__}; SealTrainer takes SealTrainingArguments.")
+        raise ValueError(
+            f"`args` is a {type(args).__name__}; SealTrainer takes SealTrainingArguments, which has all of its "
+            "arguments: SealTrainingArguments('outputs', ...)."
+        )
     _check_one_gpu(args)
     if args.fsdp and FSDP_ARGUMENT_IS_FSDP1:
         raise ValueError(

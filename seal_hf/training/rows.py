@@ -191,8 +191,14 @@ def check_columns(**datasets: Any) -> None:
     """Every data set that names its columns must have `labels`, also within a dictionary of data sets.
 
     Raises:
-        ValueError: a data set without `labels` (names its columns and the closest match), or without rows.
+        ValueError: a data set without `labels` (names its columns and the closest match), or without rows; several data
+            sets in the place of the training rows.
     """
+    if isinstance(several := datasets.get("train_dataset"), dict):
+        raise ValueError(
+            f"`train_dataset` has several data sets, {', '.join(map(str, several))}: a run trains on one. Give one of "
+            f"them, such as dataset[{next(iter(several), 'train')!r}]."
+        )
     for name, dataset in each_dataset(datasets):
         columns = getattr(dataset, "column_names", None)
         if has_length(dataset) and len(dataset) == 0:

@@ -217,6 +217,16 @@ def test_the_folder_of_a_net_is_named_not_that_of_the_run(tmp_path, monkeypatch,
     assert f"{tmp_path / '_loss_net'}: a file could not be written" in line_of(program, monkeypatch, capsys)
 
 
+@pytest.mark.parametrize("with_loss_net", [True, False])
+def test_a_net_is_not_saved_in_the_place_of_a_file(with_loss_net, tmp_path):
+    """transformers logs it and saves nothing."""
+    model = SealForMultiLabel.for_data(load_multilabel("digits"), hidden_size=4)
+    model = model if with_loss_net else SealForMultiLabel(model.task_net, None)
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="`folder` is '.*file', which is a file. Give a folder"):
+        model.save_pretrained(tmp_path / "file")
+
+
 @pytest.mark.parametrize("words", [["--data_dir", "{}", "--seed", "1"], ["--data_dir={}"], ["--seed", "1"]])
 @pytest.mark.parametrize("name", ["a", "b" * 5000])
 def test_a_path_that_the_system_refuses_is_shown_with_its_flag(name, words, tmp_path, monkeypatch, capsys):

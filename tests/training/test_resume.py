@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback, TrainingArguments
 from transformers.trainer_callback import ExportableState, PrinterCallback
+from transformers.utils import logging as hf_logging
 
 from seal_hf import NonFiniteLossError, SealForMultiLabel, SealTrainer, TensorRows
 from seal_hf.saving import mark_complete
@@ -114,6 +116,23 @@ def test_a_resume_that_the_trainer_makes_inexact_says_so(tmp_path, caplog, optio
         run(tmp_path / "part", resume=str(tmp_path / "whole" / "checkpoint-8"), **options)
     assert (f"because of {named}: its figures will differ" in caplog.text) == (named is not None)
     assert ("another order" in caplog.text) == (named is not None)
+
+
+@pytest.mark.parametrize("changed, said", [(dict(), []), (dict(save_steps=4), ["save_steps: 4"])], ids=str)
+def test_steps_that_are_shares_of_the_run_are_not_called_changed(tmp_path, changed, said):
+    """transformers compares shares with the steps that they came to."""
+    options = dict(save_strategy="steps", save_steps=8, max_steps=9, eval_strategy="steps", eval_steps=0.3)
+    run(tmp_path, logging_steps=0.3, **options)
+    found = []
+    handler = logging.Handler()
+    handler.emit = lambda record: found.extend(re.findall(r"\w+_steps: [\d.]+", record.getMessage()))
+    logging.getLogger("transformers").addHandler(handler)
+    hf_logging.warning_once.cache_clear()
+    try:
+        run(tmp_path, resume=str(tmp_path / "checkpoint-8"), logging_steps=0.3, **options | changed)
+    finally:
+        logging.getLogger("transformers").removeHandler(handler)
+    assert found == said
 
 
 @pytest.mark.parametrize("options", [dict(), dict(logging_strategy="epoch")], ids=str)

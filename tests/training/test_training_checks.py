@@ -118,7 +118,9 @@ def test_a_warm_up_that_its_schedule_does_not_have_is_refused(tmp_path):
 
 def test_arguments_of_the_plain_trainer_are_refused(tmp_path):
     args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True)
-    with pytest.raises(ValueError, match="`args` is a TrainingArguments; SealTrainer takes SealTrainingArguments"):
+    with pytest.raises(
+        ValueError, match="`args` is a TrainingArguments; SealTrainer takes SealTrainingArguments, .* all of"
+    ):
         SealTrainer(tiny_run.model(), args)
 
 
@@ -357,6 +359,13 @@ def test_rows_that_are_a_list_or_none_at_all(tmp_path):
         SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), train_dataset=[row] * 4)
     with pytest.raises(ValueError, match="`train_dataset` is empty: it has no rows"):
         SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), train_dataset=[])
+
+
+@pytest.mark.parametrize("collection", [dict, DatasetDict])
+def test_several_sets_to_train_on_are_refused(tmp_path, collection):
+    sets = collection({"train": tiny_run.table(48), "test": tiny_run.table(48)})
+    with pytest.raises(ValueError, match=r"`train_dataset` has several data sets, train, test: .* dataset\['train'\]"):
+        SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), train_dataset=sets)
 
 
 BEST = dict(eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True, num_train_epochs=1)

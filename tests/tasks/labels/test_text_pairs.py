@@ -108,7 +108,7 @@ def test_the_code_of_the_card_reads_a_pair(trained, monkeypatch):
 def test_what_is_no_pair_is_named(trained, tmp_path):
     folder, source = trained
     model = SealForMultiLabel.from_pretrained(folder, with_loss_net=False)
-    with pytest.raises(ValueError, match=r"a str at place 1; expected a list of pairs of strings"):
+    with pytest.raises(ValueError, match=r"'[^']*' at place 1; expected a list of pairs of strings"):
         model.predict([("good", "bad"), "film"])
     with pytest.raises(ValueError, match=r"`text_column` is 'premise', but the model reads pairs of texts"):
         predict(["--model", str(folder), "--input", str(source), "--text_column", "premise"])
