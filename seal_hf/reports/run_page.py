@@ -183,16 +183,21 @@ def _grid(wanted: Mapping[str, Any], results: Mapping[str, float]) -> Table | No
     if split is None or not wanted:
         return None
     rows: list[dict[str, Any]] = []
-    marked: list[int] = []
+    marked, left_out = list[int](), list[str]()
     for name, end in wanted["decisions"].items():
         row = {kind: results.get(f"{split}_{start}{end}") for kind, start in wanted["kinds"].items()}
         known = any(value is not None for value in row.values())
         if end == wanted["chosen"]:
             marked.append(len(rows))
-        elif not known or any(row.items() <= other.items() for other in rows):  # the same sets under another name
+        elif known and any(row.items() <= other.items() for other in rows):
+            left_out.append(name.split(":")[0])
+            continue
+        elif not known:
             continue
         rows.append({"decision": name, **row})
     caption = f"Figures of {SHOWN.get(split, split)} rows under each decision. The marked one is saved with the model."
+    if left_out:
+        caption += f" Left out, since their figures are those of a row here: {', '.join(left_out)}."
     return Table(rows, caption, marked)
 
 

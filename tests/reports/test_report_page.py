@@ -146,6 +146,21 @@ def test_the_figures_of_another_run_stand_beside(finished, tmp_path):
         report.main([str(copy), "--beside", str(tmp_path)])
 
 
+def test_decisions_with_the_figures_of_another_one_are_named(finished, tmp_path):
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    grid = read(copy, "_report.json")["facts"]["figures"]["grid"]
+    same = {
+        f"test_{start}{grid['decisions'][name]}": 0.5 for name in grid["decisions"] for start in grid["kinds"].values()
+    }
+    (copy / "all_results.json").write_text(json.dumps(read(copy, "all_results.json") | same))
+    report.main([str(copy)])
+    first, *others = (name.split(":")[0] for name in grid["decisions"])
+    chosen = next(name for name, end in grid["decisions"].items() if end == grid["chosen"]).split(":")[0]
+    assert [row["decision"].split(":")[0] for row in table_with(page_of(copy), "decision")] == [first, chosen]
+    others.remove(chosen)
+    assert f"Left out, since their figures are those of a row here: {', '.join(others)}." in page_of(copy)
+
+
 def test_an_interrupted_run_leaves_a_page_and_a_refused_one_leaves_the_page_as_it_is(finished, tmp_path, monkeypatch):
     copy = shutil.copytree(finished, tmp_path / "copy")
     before = page_of(copy), (copy / "_report.json").read_text()
