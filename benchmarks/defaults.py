@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 
 from results_store import ALL, ROOT, Store
 
+from seal_hf.core.task import task_losses
 from seal_hf.energy_losses import ENERGY_LOSSES
 from seal_hf.lab.compare.runner import origin
 from seal_hf.lab.compare.statistics import mean_std
-from seal_hf.tasks.labels.task_losses import TASK_LOSSES
 from seal_hf.utils.files import whole_file
 
 STORE = Store()
@@ -46,13 +46,16 @@ ROLES = {"F1": "test_f1"}
 TAGS = {"span F1": "test_f1", "accuracy": "test_accuracy"}
 MASKS = {"IoU tuned": "test_mean_iou_tuned", "IoU at 0.5": "test_mean_iou"}
 CE, RATE, HEAD_RATE = ["--loss", "ce"], "--learning_rate", "--head_learning_rate"
+PLAIN = ["--task_loss", "cross_entropy"]  # of masks the default is soft IoU
 RATES = ("5e-5", "1e-4", "2e-4")  # of pretrained encoders of texts
-WAYS = {"ce": CE, "default": []}  # name of a run's loss -> flags beside the data
+WAYS = {"ce": [*CE, *PLAIN], "default": []}  # name of a run's loss -> flags beside the data
 FIRST = ["--pooling", "first"]  # what classifiers of texts read when the older runs were made
 ONE_RATE = {rate: [RATE, rate, HEAD_RATE, rate] for rate in RATES}  # of encoder and fresh head alike
 WAYS |= {f"{way}_{rate}": [*flags, *both] for way, flags in list(WAYS.items()) for rate, both in ONE_RATE.items()}
+WAYS |= {loss: [*CE, "--task_loss", loss] for loss in ("soft_f1", "soft_iou")}
+WAYS |= {"default_ce": PLAIN}
 SHORT = ["--num_train_epochs", "10"]
-WAYS |= {"ce_10_epochs": [*CE, *SHORT], "default_10_epochs": SHORT}
+WAYS |= {f"{way}_10_epochs": [*WAYS[way], *SHORT] for way in ("ce", "default_ce")}
 HEADS = ("cross-entropy", "default")
 OF_RATES = re.compile(
     r"(?P<loss>[a-z_\d]+)_(?P<rate>[\d.e-]+)_head_(?P<head>[\d.e-]+)_(?P<rows>\d+)(_(?P<epochs>\d+)_epochs)?"
@@ -75,7 +78,7 @@ def flags_of(way: str, texts: bool = False) -> list[str]:
         raise ValueError(f"no way {way!r}; known are {', '.join(WAYS)}, and LOSS_RATE_head_RATE_ROWS...")
     loss = found["loss"]
     flags = [] if loss == "default" else ["--loss", loss]
-    if loss in TASK_LOSSES and loss not in ENERGY_LOSSES:
+    if loss in task_losses() and loss not in ENERGY_LOSSES:
         flags = [*CE, "--task_loss", loss]
     flags += [RATE, found["rate"], HEAD_RATE, found["head"], "--max_train_rows", found["rows"]]
     flags += ["--num_train_epochs", found["epochs"]] if found["epochs"] else []

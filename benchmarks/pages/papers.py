@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 from statistics import mean
 
 from . import runs
@@ -66,6 +67,13 @@ def papers() -> str:
         prose(f"**In short.** {_in_short()} {_searched_leads()}"),
         *(section(data, prose(DIFFERS[data]), _with_searched(data)) for data in SEARCHED if _found(data)),
         section(
+            "Without cross-entropy",
+            prose("""
+                The draft of 2021 also trains task-nets by the energy alone (`--task_weight 0`; Fig. 2a, bars without
+                figures). *Change* is that of the rows above if cross-entropy is left out."""),
+            table(["data", "method", "seeds", *DECIDED, *(f"change {name}" for name in DECIDED)], _without()),
+        ),
+        section(
             "Rows without runs",
             prose("""
                 - expr_fun: its training file is not available.
@@ -125,6 +133,17 @@ def _searched_leads() -> str:
     best = {data: max(map(score, found.values())) for data in SEARCHED if (found := _found(data))}
     ahead = [data for data, row in best.items() if score(runs.of_method(SEARCHED[data], "ce")) > row]
     return f"Calibrated, the searched cross-entropy is ahead of every row on {', '.join(ahead[:-1])} and {ahead[-1]}."
+
+
+def _without() -> list[list[str]]:
+    """A row per data set and method that was also trained by its energy alone."""
+    rows = []
+    for data, method in product(SEARCHED, METHODS):
+        if alone := runs.of_recipe(f"{_recipe(data, method)}_no_ce"):
+            beside = runs.of_recipe(_recipe(data, method))
+            changes = [str(runs.gain(alone, beside, key)) for key in DECIDED.values()]
+            rows.append([data, METHODS[method], *runs.decided(alone), *changes])
+    return rows
 
 
 def _with_searched(data: str) -> str:

@@ -62,9 +62,9 @@ def learned() -> str:
           bibtex and {search[2]} on seq_fun if one seed chooses, and {search[1]} and {search[3]} if three do. The
           loss-net on seq_fun did not gain by that.
         - **For semantic roles take a CRF.** On trees and other tags no energy is clearly better than a CRF either.
-        - **For masks begin with soft IoU**, or with Dice, which need no loss-net. On two classes ranking of smooth
-          samples comes near soft IoU in half precision, but is behind cross-entropy in a comparison in full precision.
-          On eleven classes no energy that was tried gains in IoU over Dice.
+        - **For masks leave the loss-net out** beside soft IoU, the default task loss, or Dice. On two classes ranking
+          of smooth samples comes near soft IoU in half precision, but is behind cross-entropy in a comparison in full
+          precision. On eleven classes no energy that was tried gains in IoU over Dice.
         - **With few labels, rules are worth most.** The loss-net brings them into training on rows without tags.
         - **Implicit gradients do not pay.** Beside contrastive divergence the implicit term is next to nothing (cosine
           at least {least_cosine():.4f}). Beside margin and regression it is felt, but once decisions are calibrated

@@ -24,7 +24,6 @@ VIEWS = {  # the same for what the two nets read -> what the task-net reads, wha
 }
 FLAGS = SCREENS | {name: flags for name, (_, _, flags) in VIEWS.items()}
 USUAL = {"max_train_rows": text_screen.MAX_ROWS[1], "bf16": "false", "use_cpu": "false"}  # of a screen's runs
-RATES = "_rates_"  # in the names of comparisons of cross-entropy alone, behind the data set
 LARGER = ("semeval2018_ec_mpnet", "semeval2018_ec_mpnet_mutual")
 OF_LARGER = {"f1_example_tuned": "example F1", "f1_macro_tuned": "macro F1", "f1_micro_tuned": "micro F1"}
 OF_LARGER |= {"jaccard_tuned": "Jaccard"}
@@ -69,21 +68,6 @@ def in_short(screen: str = "finetuned") -> str:
     mean = text_screen.interval(gains)
     rows.append([f"mean of the {mean.sets}", "", "", "", f"{mean.mean:+.2f} [{mean.low:+.2f}, {mean.high:+.2f}]"])
     return table(["data", "cross-entropy", "baseline by validation", "SEAL method by validation", "difference"], rows)
-
-
-def rates() -> str:
-    """Cross-entropy by what the classifier reads and by learning rate."""
-    own = [name for name in runs.STORE.comparisons() if RATES in name]
-    above = runs.there(f"{data}_finetuned" for data in sorted({name.partition(RATES)[0] for name in own}))
-    rows = []
-    for name in (*own, *above):
-        given = runs.stored(name).identity()
-        read = "mean of all tokens" if given.get("long_texts") == "windows" else "first token"
-        encoder = "mpnet-base" if "mpnet" in given["model_name_or_path"] else "MiniLM"
-        ours = runs.of_method(name, "ce")
-        cells = [given["data"], encoder, read, f"{float(given['learning_rate']):.0e}".replace("e-0", "e-")]
-        rows.append([*cells, str(len(ours)), runs.figure(ours, runs.TUNED).removesuffix(" (1 seed)")])
-    return table(["data", "encoder", "the classifier reads", "rate", "seeds", "cross-entropy"], sorted(rows))
 
 
 def larger() -> str:
