@@ -118,14 +118,12 @@ Reduce = Callable[[Tensor], Tensor]  # mean over the processes
 # method -> the options it reads
 METHODS: dict[str, tuple[str, ...]] = {
     "none": (),
-    "neumann": ("terms", "product", "parameters", "scale", "damping"),
-    "cg": ("terms", "product", "parameters", "damping"),
-    "unrolled": ("terms", "product", "parameters", "scale"),
+    "neumann": ("terms", "parameters", "scale", "damping"),
+    "cg": ("terms", "parameters", "damping"),
+    "unrolled": ("terms", "parameters", "scale"),
 }
-FINITE_DIFFERENCES = "finite_differences"
 UNROLLED_SCALE = 100.0  # the default `scale` of unrolled steps: their size is 1/100
 ENOUGH = 0.5  # a relative residual above this means that the system is barely solved
-PRODUCTS = ("double_backward", "forward_over_reverse", FINITE_DIFFERENCES)
 
 
 # --- parameters as vectors -------------------------------------------------------------------------------------------
@@ -162,89 +160,46 @@ def gradient(loss: Loss, parameters: Parameters) -> Tensor:
 # --- products --------------------------------------------------------------------------------------------------------
 
 
-def hessian_product(inner: Loss, parameters: Parameters, product: str = "double_backward") -> Product:
-    """v -> ∂²L_in/∂φ² v, flat.
+def hessian_product(inner: Loss, parameters: Parameters) -> Product:
+    """v -> ∂²L_in/∂φ² v, flat. `inner` runs once, here, and its graph is kept; each product is one backward through the
+    gradient's graph.
 
     Args:
-        inner: L_in as a function of φ, the same at every call (no fresh dropout).
+        inner: L_in as a function of φ.
         parameters: φ, leaves.
-        product: `double_backward` runs `inner` once, here, and keeps its graph; each product is one backward through
-            the gradient's graph. `forward_over_reverse` runs `inner` for every product and keeps nothing.
-            `finite_differences` needs no second derivative: [∇L_in(φ + εv) - ∇L_in(φ - εv)] / 2ε with ε from
-            `finite_step`, exact to about 1e-3 in float32 if both nets are smooth. No digit is correct in half
-            precision, or for a net with ReLUs, whose gradient jumps between the two points.
     """
-    if product == "double_backward":
-        leaves = list(parameters.values())
-        grads = torch.autograd.grad(inner(parameters), leaves, create_graph=True, materialize_grads=True)
+    leaves = list(parameters.values())
+    grads = torch.autograd.grad(inner(parameters), leaves, create_graph=True, materialize_grads=True)
 
-        def apply(v: Tensor) -> Tensor:
-            vectors = list(unflatten(v, parameters).values())
-            slopes: Any = sum((g * w).sum() for g, w in zip(grads, vectors, strict=True))
-            if not slopes.requires_grad:  # L_in is linear in φ
-                return torch.zeros_like(v)
-            return flatten(torch.autograd.grad(slopes, leaves, retain_graph=True, materialize_grads=True))
-
-    elif product == "forward_over_reverse":
-
-        def apply(v: Tensor) -> Tensor:
-            found: Any = torch.func.jvp(torch.func.grad(inner), (parameters,), (unflatten(v, parameters),))
-            return flatten(list(found[1].values()))
-
-    else:
-
-        def apply(v: Tensor) -> Tensor:
-            step = finite_step(parameters, v)
-            ahead, behind = (gradient(inner, moved(parameters, v, sign * step)) for sign in (1, -1))
-            return (ahead - behind) / (2 * step)
+    def apply(v: Tensor) -> Tensor:
+        vectors = list(unflatten(v, parameters).values())
+        slopes: Any = sum((g * w).sum() for g, w in zip(grads, vectors, strict=True))
+        if not slopes.requires_grad:  # L_in is linear in φ
+            return torch.zeros_like(v)
+        return flatten(torch.autograd.grad(slopes, leaves, retain_graph=True, materialize_grads=True))
 
     return apply
 
 
 class Line:
-    """φ + t u: the derivative of a function f along u, from the values of f at `points`. Its gradient in θ, the other
-    parameters of f, is the cross product (∂_φ∂_θ f)ᵀ u.
-
-    With exact products there is one point, in which t = 0 is a leaf, and ⟨∂_φ f, u⟩ = d f(φ + t u)/dt keeps its graph.
-    With finite differences the points are φ ± εu, and [f(φ + εu) - f(φ - εu)] / 2ε needs only a first derivative in θ.
+    """φ + t u: the derivative of a function f along u, ⟨∂_φ f, u⟩ = d f(φ + t u)/dt, from the value of f at `point`,
+    where t = 0 is a leaf. It keeps its graph, so its gradient in θ, the other parameters of f, is the cross product
+    (∂_φ∂_θ f)ᵀ u.
     """
 
-    points: list[Parameters]
+    def __init__(self, parameters: Parameters, direction: Tensor):
+        self.t, steps = direction.new_zeros((), requires_grad=True), unflatten(direction, parameters)
+        self.point = {name: p.detach() + self.t * steps[name] for name, p in parameters.items()}
 
-    def __init__(self, parameters: Parameters, direction: Tensor, product: str = "double_backward"):
-        self.step = finite_step(parameters, direction) if product == FINITE_DIFFERENCES else None
-        if self.step is not None:
-            self.points = [moved(parameters, direction, sign * self.step) for sign in (1, -1)]
-        else:
-            self.t, steps = direction.new_zeros((), requires_grad=True), unflatten(direction, parameters)
-            self.points = [{name: p.detach() + self.t * steps[name] for name, p in parameters.items()}]
-
-    def slope(self, values: Sequence[Tensor]) -> Tensor:
-        """⟨∂_φ f, u⟩ from f at each of `points`; all scalars."""
-        if self.step is not None:
-            ahead, behind = values
-            return (ahead - behind) / (2 * self.step)
-        return torch.autograd.grad(values[0], self.t, create_graph=True, materialize_grads=True)[0]
+    def slope(self, value: Tensor) -> Tensor:
+        """⟨∂_φ f, u⟩ from f at `point`; both scalars."""
+        return torch.autograd.grad(value, self.t, create_graph=True, materialize_grads=True)[0]
 
 
-def cross_product(
-    inner: Loss,
-    parameters: Parameters,
-    direction: Tensor,
-    theta: Sequence[Tensor],
-    product: str = "double_backward",
-) -> list[Tensor]:
+def cross_product(inner: Loss, parameters: Parameters, direction: Tensor, theta: Sequence[Tensor]) -> list[Tensor]:
     """(∂_φ∂_θ L_in)ᵀ direction, one tensor per tensor of `theta`; `inner` also depends on `theta`."""
-    line = Line(parameters, direction, product)
-    return _gradients(line.slope([inner(point) for point in line.points]), theta)
-
-
-def finite_step(parameters: Parameters, direction: Tensor) -> Tensor:
-    """ε of a central difference: it moves φ by 5e-3 (1 + ‖φ‖ / √n) in total, whatever the length of `direction`. The
-    cube root of float32's precision balances rounding and curvature."""
-    size = flatten(list(parameters.values())).square().mean().sqrt()
-    longest = direction.abs().max().clamp_min(torch.finfo(torch.float32).tiny)  # its square is 0
-    return 5e-3 * (1 + size) / (longest * (direction / longest).norm()).clamp_min(1e-36)
+    line = Line(parameters, direction)
+    return _gradients(line.slope(inner(line.point)), theta)
 
 
 # --- the hypergradient -----------------------------------------------------------------------------------------------
@@ -279,7 +234,6 @@ class Hypergradient:
         scale: c, above half of the Hessian's largest eigenvalue; 1/c is the size of an unrolled step. None means for
             `neumann` a c for each term, see [`solve_minimal_residual`], and for `unrolled` 100.
         damping: δ >= 0, added to the Hessian's diagonal, for `neumann` and `cg`.
-        product: how products are computed, one of `PRODUCTS`.
 
     Raises:
         ValueError: an option is outside its range.
@@ -289,17 +243,15 @@ class Hypergradient:
     terms: int = 5
     scale: float | None = None
     damping: float = 0.0
-    product: str = "double_backward"
 
     @classmethod
     def from_arguments(cls, args: Any) -> Hypergradient:
         """The method and options in [`SealTrainingArguments`]."""
-        names = ("terms", "scale", "damping", "product")
+        names = ("terms", "scale", "damping")
         return cls(args.hypergradient, **{name: getattr(args, f"hypergradient_{name}") for name in names})
 
     def __post_init__(self) -> None:
         check_value("method", self.method, METHODS)
-        check_value("product", self.product, PRODUCTS)
         if self.terms < 1 or not (self.scale is None or self.scale > 0) or not self.damping >= 0:
             raise ValueError(
                 f"`terms` is {self.terms}, `scale` {self.scale}, `damping` {self.damping}; expected `terms` >= 1, "
@@ -321,7 +273,7 @@ class Hypergradient:
         direct = _gradients(outer(adjoints.outer_point), theta)
         implicit = [torch.zeros_like(t) for t in theta]
         for point, direction in zip(adjoints.points, adjoints.directions, strict=True):
-            for total, part in zip(implicit, cross_product(inner, point, direction, theta, self.product), strict=True):
+            for total, part in zip(implicit, cross_product(inner, point, direction, theta), strict=True):
                 total.sub_(part)
         return [d + i for d, i in zip(direct, implicit, strict=True)], adjoints.diagnostics | compare(direct, implicit)
 
@@ -373,7 +325,7 @@ class Hypergradient:
 
     def mean_product(self, inners: Sequence[Loss], parameters: Parameters, reduce: Reduce) -> Product:
         """The function v -> H v, where H is the mean over micro-batches and processes."""
-        products = [hessian_product(inner, parameters, self.product) for inner in inners]
+        products = [hessian_product(inner, parameters) for inner in inners]
         return lambda v: _mean([product(v) for product in products], reduce)
 
     def advice(self, residual: float, curvature: float) -> str | None:

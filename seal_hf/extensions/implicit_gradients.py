@@ -2,41 +2,38 @@
 
 For a window of micro-batches, `ImplicitGradients.solve` finds the directions of the hypergradient at the present
 loss-net. Each direction then adds columns to the row of candidates in the loss-net's own forward: the task-net's output
-at the points of a [`Line`]. The slope of their energies is added to the energy loss. So the loss-net still runs once
+at the point of a [`Line`]. The slope of their energies is added to the energy loss. So the loss-net still runs once
 per micro-batch, without changes to its wrapper, accumulation and loss scaling.
 
-Everything is float32, whatever the run uses: a difference of half-precision gradients has no correct digits. It is also
-without dropout, except in the loss-net's encoder in its own forward, which uses one mask for a whole row. Batch
-normalisation uses the statistics of the batch, as in the task-net's own update.
+Everything is float32, whatever the run uses. It is also without dropout, except in the loss-net's encoder in its own
+forward, which uses one mask for a whole row. Batch normalisation uses the statistics of the batch, as in the task-net's
+own update.
 
-Memory: double backward holds both nets' graphs of the inner losses of the whole window until the directions are found.
-These are the activations of a forward and its backward, for the energy and the part of the task-net from φ on (its
-head; for `adapters` and `all` nearly the whole net). The other products hold those of one forward on one micro-batch at
-a time. In the update itself the task-net's columns keep such a graph for every direction (`unrolled` has one per step),
-except with finite differences.
+Memory: both nets' graphs of the inner losses of the whole window are held until the directions are found. These are the
+activations of a forward and its backward, for the energy and the part of the task-net from φ on (its head; for
+`adapters` and `all` nearly the whole net). In the update itself the task-net's columns keep such a graph for every
+direction (`unrolled` has one per step).
 """
 
 from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from accelerate.utils import DistributedType
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from ..core.space import OutputSpace
 from ..energy_losses import EnergyLoss
-from ..loss_net.loss_net import LossNet
 from ..utils.modules import evaluating, frozen
 from .base import Extension, MicroBatch, Run
 from .hypergradient import (
-    FINITE_DIFFERENCES,
     FUSED_ATTENTION,
     Adjoints,
     Hypergradient,
@@ -146,16 +143,16 @@ class ImplicitGradients(Extension):
 
     def columns(self, batch: MicroBatch) -> list[Any]:
         """The task-net's outputs along the directions."""
-        product, directions = self.config.product, zip(self.adjoints.points, self.adjoints.directions, strict=True)
-        self._lines = [Line(p, u, product) for p, u in directions]
-        with torch.set_grad_enabled(product != FINITE_DIFFERENCES), frozen(self.task_function.model):
-            return [batch.space.output(batch.function(point)) for line in self._lines for point in line.points]
+        directions = zip(self.adjoints.points, self.adjoints.directions, strict=True)
+        self._lines = [Line(point, direction) for point, direction in directions]
+        with torch.enable_grad(), frozen(self.task_function.model):
+            return [batch.space.output(batch.function(line.point)) for line in self._lines]
 
     def loss_net_term(self, batch: MicroBatch, energies: Tensor, loss: Tensor) -> Tensor:
         """Minus the slopes of λ1 · task term along the directions. Its gradient in the loss-net is the implicit term of
         the hypergradient, since the task loss does not depend on the loss-net."""
-        values = iter(self.weight * self.energy_loss.task_term(energy) for energy in energies.split(1, dim=1))
-        term: Any = -sum(line.slope([next(values) for _ in line.points]) for line in self._lines)
+        values = (self.weight * self.energy_loss.task_term(energy) for energy in energies.split(1, dim=1))
+        term: Any = -sum(line.slope(value) for line, value in zip(self._lines, values, strict=True))
         self._compare(loss, term)
         return term
 
@@ -165,8 +162,7 @@ class ImplicitGradients(Extension):
     def _compare(self, loss: Tensor, term: Tensor) -> None:
         """Meter norms and cosine of the direct and the full gradient, for one micro-batch per log on this process: each
         takes a backward."""
-        compiled = self.run.args.loss_net_torch_compile  # a compiled backward cannot be repeated
-        if compiled or "hypergradient_cosine" in self.run.meters:
+        if "hypergradient_cosine" in self.run.meters:
             return
         theta = self.run.learner.parameters
         direct, implicit = (
@@ -199,19 +195,14 @@ class ImplicitGradients(Extension):
         return {f"train_{name}": value for name, value in last.items()}
 
 
-RELUS = (nn.ReLU, nn.ReLU6, nn.LeakyReLU)
-
-
 def check_hypergradient(
     args: Any,
     model: PreTrainedModel,
-    loss_net: LossNet,
     space: OutputSpace,
     distributed_type: DistributedType,
 ) -> None:
     """Raises ValueError if the task-net's Hessian cannot be computed: for sparse label sets, for sharded parameters,
-    for parameters that the task-net lacks, through a kernel of attention or of an LSTM without the derivative, or by
-    finite differences through ReLUs of the energy."""
+    for parameters that the task-net lacks, or through a kernel of attention without the derivative."""
     if args.hypergradient == "none":
         return
     what = f"`hypergradient` is {args.hypergradient!r}, but"
@@ -224,34 +215,9 @@ def check_hypergradient(
     if distributed_type not in (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU):
         raise ValueError(f"{what} {distributed_type.value} shards the task-net. Launch it with DDP.")
     kernel = getattr(model.config, "_attn_implementation", None)
-    exact = args.hypergradient_product != FINITE_DIFFERENCES
-    if kernel in FUSED_ATTENTION and exact and args.hypergradient_parameters != "head":
+    if kernel in FUSED_ATTENTION and args.hypergradient_parameters != "head":
         raise ValueError(
             f"{what} the task-net's attention, {kernel}, has no second derivative. Use "
-            f"hypergradient_product={FINITE_DIFFERENCES!r}, hypergradient_parameters='head', or load the task-net with "
-            "attn_implementation='sdpa'."
-        )
-    read = [loss_net.energy] if args.hypergradient_parameters == "head" else [loss_net.energy, model]
-    if args.hypergradient_product == "forward_over_reverse" and args.device.type == "cuda" and _any(read, nn.RNNBase):
-        raise ValueError(
-            f"{what} CUDA has no forward-mode derivative of recurrent nets, which "
-            f"hypergradient_product={args.hypergradient_product!r} needs. Use 'double_backward'; or, if the energy has "
-            "none, hypergradient_parameters='head'."
-        )
-    if not exact and _any([loss_net.energy], RELUS):
-        raise ValueError(
-            f"{what} the energy {loss_net.config.energy!r} has ReLUs, whose gradient jumps: products by "
-            f"hypergradient_product={FINITE_DIFFERENCES!r} are then wrong by more than their own size. Use "
-            "'double_backward'."
-        )
-    if not exact and _any([model], RELUS):
-        logger.warning(
-            f"{what} {type(model).__name__} has ReLUs, whose gradient jumps: where they depend on the parameters of "
-            f"the Hessian, products by hypergradient_product={FINITE_DIFFERENCES!r} are wrong. Use 'double_backward'."
+            "hypergradient_parameters='head', or load the task-net with attn_implementation='sdpa'."
         )
     select_parameters(model, args.hypergradient_parameters)
-
-
-def _any(nets: Iterable[nn.Module], kinds: Any) -> bool:
-    """True if a module of these kinds is in one of the nets."""
-    return any(isinstance(module, kinds) for net in nets for module in net.modules())

@@ -22,7 +22,7 @@ from ..core.label_sets import SPARSE_FROM
 from ..core.task import choices, task_losses
 from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES, EnergyLoss
 from ..extensions.cost_augmented import PARAMETERIZATIONS
-from ..extensions.hypergradient import METHODS, PRODUCTS, Hypergradient
+from ..extensions.hypergradient import METHODS, Hypergradient
 from ..loss_net.energy_weight import SCHEDULES
 from ..nets.adapters import LIBRARIES
 from ..nets.encoders import ENCODER_MODES
@@ -231,7 +231,6 @@ CHOICES: dict[str, Any] = {
     "energy_weight_schedule": SCHEDULES,
     "cost_augmented_network": PARAMETERIZATIONS,
     "hypergradient": METHODS,
-    "hypergradient_product": PRODUCTS,
     "loss_net_encoder": LOSS_NET_ENCODERS,
     "adapter_export": ADAPTER_EXPORTS,
     "loss_net_lr_scheduler_type": SCHEDULER_TYPES,
@@ -349,9 +348,6 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             eigenvalue. A warning tells if it is too small, or far too large. 1/c is the size of an unrolled step.
             Default: for `neumann`, the c with the least residual in each term; for `unrolled`, 100.
         hypergradient_damping (`float`, default 0.0): δ, added to the Hessian's diagonal, for `neumann` and `cg`.
-        hypergradient_product (`str`, default `"double_backward"`): how Hessian-vector products are taken:
-            `double_backward`, `forward_over_reverse`, or `finite_differences` of gradients. The last needs no second
-            derivatives, but smooth nets: with ReLUs its products are wrong.
         hypergradient_parameters (`str`, default `"head"`): the task-net's parameters that the Hessian runs over:
             `head`, `adapters`, `all`, or a regular expression on their names. The head is cheap: the encoder is not run
             again. A net without an encoder, such as the FCN, has no separate head. A CRF's transitions are held fixed.
@@ -442,7 +438,6 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
     hypergradient_terms: int = Hypergradient.terms
     hypergradient_scale: float | None = Hypergradient.scale
     hypergradient_damping: float = Hypergradient.damping
-    hypergradient_product: str = Hypergradient.product
     hypergradient_parameters: str = "head"
 
     loss_net_encoder: str | None = None
@@ -589,9 +584,8 @@ def check_hypergradient(args: Any) -> None:
             "`energy_weight_balance` changes λ1 with the gradients, but `hypergradient` needs a fixed inner loss. "
             "Leave one of them out."
         )
-    if args.loss_net_torch_compile and args.hypergradient_product != "finite_differences":
+    if args.loss_net_torch_compile:
         raise ValueError(
             f"`loss_net_torch_compile` is set, but a compiled loss-net lacks the second derivative that "
-            f"hypergradient_product={args.hypergradient_product!r} needs. Use 'finite_differences', or leave "
-            "`loss_net_torch_compile` out."
+            f"`hypergradient` {args.hypergradient!r} needs. Leave one of them out."
         )

@@ -56,7 +56,7 @@ def check_run(trainer: Any) -> None:
     if loss is not None:
         space.check_loss(loss, model.config.num_labels)
         check_balance(args, space)
-        check_hypergradient(args, model, trainer.loss_net, space, trainer.accelerator.distributed_type)
+        check_hypergradient(args, model, space, trainer.accelerator.distributed_type)
     space.check_cost(args.margin_cost)
 
 

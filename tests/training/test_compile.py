@@ -49,15 +49,6 @@ def test_compiled_nets_under_accumulation(tmp_path):
     torch.testing.assert_close(run(tmp_path, True, True, **options)[0], eager, rtol=0, atol=1e-5)
 
 
-def test_a_compiled_loss_net_learns_from_implicit_gradients(tmp_path):
-    """Whose energy is in evaluation mode there."""
-    options = dict(loss="margin", hypergradient="cg", hypergradient_product="finite_differences")
-    eager, _ = run(tmp_path, **options)
-    compiled, graphs = run(tmp_path, False, True, **options)
-    torch.testing.assert_close(compiled, eager, rtol=0, atol=1e-4)
-    assert graphs == 2  # of whole batches, and of the last one
-
-
 def test_compiled_nets_in_bf16(tmp_path):
     """Compiled, other intermediate values are rounded."""
     eager, _ = run(tmp_path, loss="regression", bf16=True)
