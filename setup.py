@@ -34,7 +34,6 @@ EXTRAS_REQUIRE = {
         "onnxscript>=0.7",  # torch's exporter writes by it
         "onnxruntime>=1.32",  # checks that the file gives the net's logits
     ],
-    "openvino": ["openvino>=2026.4"],  # seal-hf export to its files, beside onnx; older ones were not tried
     "tensorboard": ["tensorboard>=2.20"],  # report_to="tensorboard"
     "trackio": ["trackio>=0.43"],  # report_to="trackio", on transformers 5: it needs huggingface_hub 1.10 or later
     "optuna": [

@@ -7,7 +7,7 @@
 The folder is that of a run on texts with label sets; the file has the columns `text` and `labels`, with commas. Every
 variant gives the logits of the same batches; reading texts and deciding is the package's own and the same for all.
 Latency is the median over single texts. Rows per second and F1 are those of all rows in batches of 32 of similar
-length. Processor time, on one thread. OpenVINO is measured where it is installed.
+length. Processor time, on one thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import csv
 import statistics
 import tempfile
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ FILES = {
     "onnx": "net.onnx fp32",
     "onnx fp16": "net.onnx fp16",
     "onnx int8": "net.onnx int8",
-    "openvino": "net.xml fp32",
 }
 
 
@@ -67,8 +65,6 @@ def main() -> None:
     figures["torch"] = measured(own)
     with tempfile.TemporaryDirectory() as folder:
         for name, described in FILES.items():
-            if name == "openvino" and find_spec(name) is None:
-                continue
             file, dtype = described.split()
             path = Path(folder, name, file)
             export_net(net, path, model.processor, dtype)

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from ..data.row_tables import Reader
     from .output_kind import OutputKind
 
-DESCRIPTION = (
-    "Write a saved task-net as a file of ONNX or OpenVINO: its inputs to its logits. The tokenizer is not part of it."
-)
-FORMATS = (".onnx", ".xml")
+DESCRIPTION = "Write a saved task-net as a file of ONNX: its inputs to its logits. The tokenizer is not part of it."
+SUFFIX = ".onnx"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -36,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     flags = Flags("seal-hf export", DESCRIPTION)
     flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="This saved task-net is written.")
-    flags.flag("output", required=True, metavar="FILE.onnx", help="The file has this name; .xml is OpenVINO's.")
+    flags.flag("output", required=True, metavar="FILE.onnx", help="The file has this name.")
     flags.flag(
         "dtype",
         choices=("fp32", "fp16", "int8"),
@@ -58,14 +56,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = flags.parsed(argv)
     output = Path(options.output)
     check_new(output, options.overwrite)
-    if output.suffix.lower() not in FORMATS:
-        raise ValueError(f"`output` is {str(output)!r}; expected a name that ends in {' or '.join(FORMATS)}.")
+    if output.suffix.lower() != SUFFIX:
+        raise ValueError(f"`output` is {str(output)!r}; expected a name that ends in {SUFFIX}.")
     from transformers.utils import logging
 
     from ..saving.loading import task_of_model
     from ..saving.onnx import check_installed
 
-    check_installed(output, options.dtype)
+    check_installed()
     if not sys.stderr.isatty():
         logging.disable_progress_bar()
     hub = {} if options.revision is None else {"revision": options.revision}

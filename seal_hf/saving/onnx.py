@@ -1,5 +1,5 @@
-"""A task-net as a file of ONNX or OpenVINO: from its inputs to its logits, for onnxruntime and others. The extras
-`onnx` and `openvino` have what it needs."""
+"""A task-net as a file of ONNX: from its inputs to its logits, for onnxruntime and others. The extra `onnx` has what it
+needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
-OPENVINO = ".xml"  # the suffix of its files, whose weights are beside them in a .bin
 FP32, FP16, INT8 = DTYPES = ("fp32", "fp16", "int8")
 ERRORS = 3  # level of onnxruntime's log: it warns of each operation that it leaves as it is
 PRODUCTS = (
@@ -42,8 +41,7 @@ def export_net(task_net: PreTrainedModel, file: str | Path, processor: Any = Non
 
     Args:
         task_net: a plain one, without adapters.
-        file: an `.onnx`, or an `.xml` of OpenVINO, with its weights beside it in a `.bin`. Above 2 GB the weights of
-            ONNX are written beside it, to `file` with `.data` behind its name.
+        file: an `.onnx`. Above 2 GB the weights are written beside it, to `file` with `.data` behind its name.
         processor: that of its inputs: a tokenizer tells which inputs it gives, an image processor the size of images.
         dtype: `fp32`; `fp16`: halved weights, while inputs and logits stay float32; `int8`: weights of 8 bits, and
             inputs of each product that are rounded to 8 bits as it runs.
@@ -57,7 +55,7 @@ def export_net(task_net: PreTrainedModel, file: str | Path, processor: Any = Non
             for fp32, not finite for the others.
     """
     file = Path(file)
-    check_installed(file, dtype)
+    check_installed()
     name = type(task_net).__name__
     inputs, axes = _example(task_net, processor, 2, 8)
     with tempfile.TemporaryDirectory(dir=_made(file.parent)) as folder, _quiet():
@@ -80,9 +78,9 @@ def export_net(task_net: PreTrainedModel, file: str | Path, processor: Any = Non
         plain, done = Path(folder, "plain"), Path(folder, "done")
         plain.mkdir()
         done.mkdir()
-        source = plain / (f"{file.stem}.onnx" if file.suffix.lower() == OPENVINO else file.name)
+        source = plain / file.name
         program.save(source)
-        _converted(source, done / file.name, dtype, _described(task_net.config))
+        _converted(source, done / file.name, dtype)
         found = _difference(task_net, done / file.name, _example(task_net, processor, 3, 13)[0])
         if not found <= (TOLERANCE if dtype == FP32 else math.inf):
             raise ValueError(f"The logits of {name} in {dtype} differ by {found:.1g} from its own: nothing is written.")
@@ -91,29 +89,15 @@ def export_net(task_net: PreTrainedModel, file: str | Path, processor: Any = Non
     return found
 
 
-def check_installed(file: Path, dtype: str) -> None:
-    """Raises ValueError if a library is missing that the export to this file or its check needs, or if the format has
-    no such weights."""
-    needed, extra = (*NEEDED, "openvino")[: 3 + (file.suffix.lower() == OPENVINO)], "onnx"
-    missing = [name for name in needed if find_spec(name) is None]
-    if "openvino" in missing:
-        extra = "onnx,openvino" if len(missing) > 1 else "openvino"
+def check_installed() -> None:
+    """Raises ValueError if a library is missing that the export or its check needs."""
+    missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        raise ValueError(f"The export to {file.suffix} needs {', '.join(missing)}: pip install 'seal_hf[{extra}]'.")
-    if dtype == INT8 and file.suffix.lower() == OPENVINO:
-        raise ValueError("`dtype` is 'int8', but an .xml of OpenVINO takes fp32 or fp16. Name an .onnx, or give fp16.")
+        raise ValueError(f"The export to .onnx needs {', '.join(missing)}: pip install 'seal_hf[onnx]'.")
 
 
-def _converted(source: Path, file: Path, dtype: str, described: Mapping[str, str]) -> None:
-    """Write an ONNX file of float32 in another type or format, with what it has in its metadata."""
-    if file.suffix.lower() == OPENVINO:
-        import openvino
-
-        net = openvino.Core().read_model(source)
-        for name, text in described.items():
-            net.set_rt_info(text, ["seal_hf", name])
-        openvino.save_model(net, file, compress_to_fp16=dtype == FP16)
-        return
+def _converted(source: Path, file: Path, dtype: str) -> None:
+    """Write an ONNX file of float32 in another type."""
     if dtype == FP32:
         for part in source.parent.iterdir():
             os.replace(part, file.parent / part.name)
@@ -154,34 +138,23 @@ def _converted(source: Path, file: Path, dtype: str, described: Mapping[str, str
 
 
 class ExportedNet:
-    """A file of ONNX or OpenVINO, run on the CPU with as many threads as torch takes.
+    """A file of ONNX, run on the CPU with as many threads as torch takes.
 
     Attributes:
         names: of its inputs.
     """
 
     def __init__(self, file: Path):
-        threads = torch.get_num_threads()
-        self._session: Any = None
-        if file.suffix.lower() == OPENVINO:
-            import openvino
-
-            options = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
-            self._net = openvino.Core().compile_model(file, "CPU", options)
-            self.names = [given.get_any_name() for given in self._net.inputs]
-            return
         import onnxruntime
 
-        session_options = onnxruntime.SessionOptions()
-        session_options.log_severity_level, session_options.intra_op_num_threads = ERRORS, threads
-        self._session = onnxruntime.InferenceSession(str(file), session_options, providers=["CPUExecutionProvider"])
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level, options.intra_op_num_threads = ERRORS, torch.get_num_threads()
+        self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
         self.names = [given.name for given in self._session.get_inputs()]
 
     def __call__(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """The logits of a batch; other inputs than its own are not read."""
         arrays = {name: inputs[name].numpy() for name in self.names}
-        if self._session is None:
-            return torch.from_numpy(self._net(arrays)["logits"].copy())
         return torch.from_numpy(self._session.run(["logits"], arrays)[0])
 
 
