@@ -1,4 +1,4 @@
-"""What does a loss-net gain, and what does it cost? Trains all methods with one budget; writes a table and a plot.
+"""What does a loss-net gain, and what does it cost? Trains all methods with one budget; writes a table and a page.
 
 python examples/compare_losses.py                                 # digits; constant, linear, ce, asymmetric, zlpr, nce
 python examples/compare_losses.py --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10

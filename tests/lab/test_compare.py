@@ -4,7 +4,6 @@ import json
 import math
 import re
 import shutil
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from seal_hf.lab.compare import table
 from seal_hf.lab.compare.kinds import BASELINE, FROZEN, KINDS, PRETRAINED, SEAL, Method, space_of, with_requirements
 from seal_hf.lab.compare.runner import Runs
 from seal_hf.lab.compare.statistics import Rows
-from seal_hf.lab.compare.table import best_on_validation, markdown, plot
+from seal_hf.lab.compare.table import best_on_validation, markdown
 from seal_hf.tasks.labels.compare import COMPARED, DECODERS, FIGURES, METHODS, METRIC
 
 SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
@@ -203,18 +202,6 @@ def test_a_table_without_a_baseline_has_no_differences():
     assert "Differences" not in text and "relative to" not in text
     assert "| `ours` | 2 | 50.00 | 50.00 ± 0.00 |" in text and "| `same` | 1 | 25.00 | 25.00 |" in text
     assert text.split("\n")[0].endswith("p, seeds |") and text.split("\n")[2].endswith("| - | - | - |")
-
-
-@pytest.mark.parametrize("baseline", ["strong", None])
-def test_a_plot_is_drawn_where_matplotlib_is_there(tmp_path, monkeypatch, baseline):
-    runs = {"ours": runs_with([np.full(4, 0.5)] * 2), **({"strong": runs_with([np.ones(4)])} if baseline else {})}
-    compared = comparison(runs, TOY)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as if it were not installed
-    assert plot(compared, tmp_path / "none.png") is False and not (tmp_path / "none.png").exists()
-    monkeypatch.undo()
-    pytest.importorskip("matplotlib")
-    assert plot(compared, tmp_path / "some.png", "a title") is True
-    assert (tmp_path / "some.png").read_bytes().startswith(b"\x89PNG")
 
 
 # --- methods ---------------------------------------------------------------------------------------------------------

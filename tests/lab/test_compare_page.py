@@ -49,12 +49,12 @@ def test_the_numbers_are_those_of_the_results(tmp_path):
     assert "Validation chooses constant, a baseline." in page and "<pre>seal-hf compare --seeds 1</pre>" in page
 
 
-def test_the_command_writes_the_page_and_the_plots_beside_its_table(drawing_program, tmp_path, capsys):
+def test_the_command_writes_the_page_beside_its_table(drawing_program, tmp_path, capsys):
     drawing_program.main([*SMALL, "--losses", "constant", "--output_dir", str(tmp_path)])
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert [row["method"] for row in table_with(page, "about")] == ["constant"]
     results = json.loads((tmp_path / "results.json").read_text())
-    assert len(results) == page.count("<svg") == len([*tmp_path.glob("*.png")]) == 2
+    assert len(results) == page.count("<svg") == 2
     assert "examples/compare_losses.py" in page and "--losses constant" in page
 
 

@@ -1,4 +1,4 @@
-"""What does a loss-net gain, and what does it cost? Trains all methods with one budget; writes a table and a plot.
+"""What does a loss-net gain, and what does it cost? Trains all methods with one budget; writes a table and a page.
 
 The kind of output is the first word, mlc (label sets, the default), tagging, srl, parsing or segmentation; or rewards,
 for few labelled rows and rules. Its kind follows from the rules, or is the next word:
@@ -58,7 +58,7 @@ from .runner import (
     without_places,
     write_json,
 )
-from .table import comparison, decided, markdown, plot, write_page
+from .table import comparison, decided, markdown, write_page
 
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds", "tune": "budget"}
 ENCODER = ("model_name_or_path", "freeze_encoder", "pooling", "long_texts")  # for another one, other settings are best
@@ -206,7 +206,7 @@ def shared_settings(kind: Kind, recipe: Path | None, given: Mapping[str, str], r
 
 
 def write_table(runs: Runs, figures: Figures, methods: Methods, title: str, metric: str) -> None:
-    """Write results.json, table.md, report.html and, with matplotlib, a plot of all existing runs."""
+    """Write results.json, table.md and report.html of all existing runs."""
     found = runs.all()
     if not found:
         return
@@ -224,10 +224,6 @@ def write_table(runs: Runs, figures: Figures, methods: Methods, title: str, metr
         text += f"\nThe same runs, chosen and tested by *{decided(table)}*:\n\n"
         text += markdown(table, with_legend=False)
     (runs.folder / "table.md").write_text(printable(text), encoding="utf-8")
-    for table in tables:
-        if not plot(table, runs.folder / f"{table['decoder']}.png", title):
-            print("no plot: matplotlib is not installed (pip install 'seal_hf[plot]')")
-            break
     write_page(runs.folder, title, runs.origin.get("command", ""))
 
 

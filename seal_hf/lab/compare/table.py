@@ -1,5 +1,5 @@
-"""The results of a comparison: mean ± deviation over seeds, paired tests against the best baseline, as a table, a plot
-and a page."""
+"""The results of a comparison: mean ± deviation over seeds, paired tests against the best baseline, as a table and a
+page."""
 
 from __future__ import annotations
 
@@ -285,31 +285,6 @@ def p_value(value: float, least: float = 0.0) -> str:
     if math.isnan(value):
         return "-"
     return f"< {least:.2g}" if value < least else f"{value:.2g}"
-
-
-def plot(compared: Mapping[str, Any], file: str | Path, title: str = "") -> bool:
-    """Plot means with deviations, best at the top, and the best baseline as a line. False without matplotlib."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        return False
-    key, best = compared["decoder"], compared["best_baseline"]
-    rows = sorted(compared["methods"].items(), key=lambda item: item[1][key][0])
-    figure = Figure(figsize=(7, 1 + 0.28 * len(rows)), layout="constrained")
-    axes = FigureCanvasAgg(figure).figure.add_subplot()
-    means, deviations = np.array([row[key] for _, row in rows]).reshape(-1, 2).T * 100
-    axes.errorbar(means, range(len(rows)), xerr=np.nan_to_num(deviations), fmt="o", capsize=3)
-    axes.set_yticks(range(len(rows)), [name for name, _ in rows])
-    if best is not None:
-        axes.axvline(
-            100 * compared["methods"][best][key][0], linestyle=":", color="gray", label=f"best baseline: {best}"
-        )
-        axes.legend()
-    axes.set_xlabel(f"{compared['words']}, test, in percent")
-    axes.set_title(title)
-    figure.savefig(file)
-    return True
 
 
 # The page of a comparison, `report.html`, from its `results.json`.
