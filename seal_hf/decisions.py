@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from .core.decisions import FIXED, FOLDABLE, THRESHOLD, Decisions, as_threshold
 from .core.task import DECISIONS
-from .tasks.labels.decisions.closed_sets import decode_closed_f1
 from .tasks.labels.decisions.decoders import decode_expected_f1, rescaled
 from .tasks.labels.decisions.fitting import (
     platt_scaling,
@@ -43,7 +42,6 @@ __all__ = [
     "MaskDecisions",
     "TagDecisions",
     "as_threshold",
-    "decode_closed_f1",
     "decode_expected_f1",
     "platt_scaling",
     "rescaled",

@@ -47,15 +47,9 @@ class Hierarchy:
             parents[child][int(parent)] = None
         return cls(tuple(map(tuple, parents)))
 
-    @property
-    def is_forest(self) -> bool:
-        """True if no label has two parents."""
-        return all(len(above) <= 1 for above in self.parents)
-
     @cached_property
     def order(self) -> np.ndarray:
-        """The ids (L,), parents before their children. In a forest, each label stands directly before its
-        descendants."""
+        """The ids (L,), parents before their children."""
         children: list[list[int]] = [[] for _ in self.parents]
         for label, above in enumerate(self.parents):
             for parent in above:
@@ -94,14 +88,6 @@ class Hierarchy:
             unknown = self.raised(labels < 0)[:, derived] & (found[:, derived] <= 0)
             found[:, derived] = np.where(unknown, -1, found[:, derived])
         return found
-
-    def lowered(self, values: np.ndarray) -> np.ndarray:
-        """Give each label the lowest value of itself and its ancestors: (N, L) -> (N, L)."""
-        columns = np.array(np.asarray(values).T, order="C")
-        for label in self.order:
-            for parent in self.parents[label]:
-                np.minimum(columns[label], columns[parent], out=columns[label])
-        return np.ascontiguousarray(columns.T)
 
     def reordered(self, places: Sequence[int]) -> Hierarchy:
         """The same hierarchy of the labels in another order: first the one that stood at `places[0]`, ..."""

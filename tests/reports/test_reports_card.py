@@ -208,8 +208,8 @@ def test_decisions_in_words(decoder, said):
 @pytest.mark.parametrize(
     "decoder, said",
     [
-        ("closed_f1", "all ancestors of their labels."),
-        ("calibrated_closed_f1", "of their labels, on calibrated probabilities: σ(0.8123 · logit(p) - 0.2)."),
+        ("closed_f1", "and adds all ancestors of its labels."),
+        ("calibrated_closed_f1", "of its labels, on calibrated probabilities: σ(0.8123 · logit(p) - 0.2)."),
         ("closed_f1+never_empty", "the likeliest one and its ancestors."),
     ],
 )

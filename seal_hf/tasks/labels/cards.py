@@ -26,7 +26,7 @@ from .evaluation import FIGURES, LINEAR_FIGURES
 # --- how the decoders decide, in words --------------------------------------------------------------------------------
 
 BEST_SET = "It decides the label set with the highest expected example F1"
-BEST_CLOSED_SET = f"{BEST_SET} among the sets that contain all ancestors of their labels"
+BEST_CLOSED_SET = f"{BEST_SET}, and adds all ancestors of its labels"
 DECIDES = {
     "thresholds": "Each label has its own threshold, see the table of labels.",
     "expected_f1": f"{BEST_SET}.",

@@ -96,7 +96,7 @@ def test_the_run_says_what_it_decides_and_how_well(run, capsys):
     assert figures["test_f1_hierarchical_decided"] == pytest.approx(2 * hits / (ours + theirs))
     assert {"test_f1_example_closed", "test_f1_example_closed_calibrated"} <= figures.keys()
     card = (folder / "net" / "README.md").read_text()
-    assert "The stored decoder is `closed_f1`" in card and "all ancestors of their labels" in card
+    assert "The stored decoder is `closed_f1`" in card and "all ancestors of its labels" in card
 
 
 def test_a_loaded_net_decides_the_same(run, tmp_path):

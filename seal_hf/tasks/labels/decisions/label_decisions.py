@@ -15,7 +15,6 @@ from ....core.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierar
 from ....utils.messages import few
 from ....utils.options import check_value
 from ..metrics import DEFAULT_GRID, ThresholdScores, best_threshold, row_blocks
-from .closed_sets import decode_closed_f1
 from .decoders import decode_expected_f1, decode_expected_jaccard, rescaled
 from .fitting import ValidationRows
 from .guarantees import (
@@ -83,8 +82,8 @@ class LabelDecisions(Decisions):
 
     Decoders: `fixed` cuts at 0.5, `threshold` at one tuned threshold, `thresholds` at one for each label.
     `expected_f1` takes the set with the highest expected example F1, `calibrated_f1` the same with calibrated
-    probabilities. For labels with a hierarchy, `closed_f1` and `calibrated_closed_f1` take the best set that is closed
-    under it, see [`decode_closed_f1`]. `seen` takes the most probable label set and `seen_f1` that of the highest
+    probabilities. For labels with a hierarchy, `closed_f1` and `calibrated_closed_f1` add all ancestors of the labels
+    in these sets. `seen` takes the most probable label set and `seen_f1` that of the highest
     expected F1, both by calibrated probabilities and the label sets that occur in training, see [`SeenSets`]; with a
     hierarchy, whose sets are closed, both take one of these. For the target `JACCARD`, `calibrated_jaccard` takes the
     set with the highest expected Jaccard index. Each name may end with [`NEVER_EMPTY`].
@@ -257,7 +256,8 @@ class LabelDecisions(Decisions):
     def _check_matrix(self, probabilities: Any) -> None:
         """Raises ValueError for probabilities that are not of the decisions' labels."""
         shape = np.shape(probabilities)
-        known = self.labels if self.seen is None else self.seen.sets[0]
+        known: Any = self.labels if self.hierarchy is None else self.hierarchy.parents
+        known = known if self.seen is None else self.seen.sets[0]
         size = "L" if known is None else len(known)
         if len(shape) != 2 or (known is not None and shape[1] != size):
             raise ValueError(f"`probabilities` have the shape {shape}; expected (N, {size}).")
@@ -296,11 +296,11 @@ class LabelDecisions(Decisions):
         scaled = rescaled(p, *self.calibration) if is_calibrated and self.calibration else p
         if plain in (SEEN, SEEN_F1):
             return self._seen_sets(scaled, plain)
-        if (closes := self._closed_under(plain)) is not None:
-            return decode_closed_f1(scaled, closes, empty_score=self.empty_score)
         if plain == CALIBRATED_JACCARD:
             return decode_expected_jaccard(scaled, empty_score=self.empty_score)
-        return decode_expected_f1(scaled, empty_score=self.empty_score)
+        decided = decode_expected_f1(scaled, empty_score=self.empty_score)
+        closes = self._closed_under(plain)
+        return decided if closes is None else closes.raised(decided)
 
     def _seen_sets(self, p: np.ndarray, plain: str) -> np.ndarray:
         assert self.seen is not None, "as `names` says"

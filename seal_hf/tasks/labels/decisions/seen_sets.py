@@ -21,7 +21,6 @@ import numpy as np
 
 from ....core.arrays import sigmoid
 from ..metrics import BLOCK
-from .closed_sets import label_scores
 from .decoders import clipped_logit, largest_power, quadrature
 
 MOST_SETS, MOST_BITS = 5000, 5_000_000  # in the list: the most frequent sets, and their labels together
@@ -241,6 +240,9 @@ def _log_mode(p: np.ndarray) -> np.ndarray:
 
 
 def _independent_scores(p: np.ndarray, size: int) -> np.ndarray:
-    """f_i = 2 E[Y_i / (size + X)] of independent labels with these probabilities, (n, L), see [`decode_closed_f1`]."""
+    """f_i = 2 E[Y_i / (size + X)] of independent labels with these probabilities, (n, L): the integral in
+    [`decode_expected_f1`] of each label alone."""
     nodes, weights = quadrature(largest_power(size, p.sum(1), p.shape[1]).max(), p.shape[1])
-    return label_scores(p, nodes, weights, np.array([size]))[:, 0]
+    factors = 1 - p[:, None] * (1 - nodes[:, None])  # (n, Q, L)
+    weighted = 2 * weights * nodes**size * factors.prod(2)  # (n, Q)
+    return (weighted[:, None] @ (p[:, None] / factors))[:, 0]
