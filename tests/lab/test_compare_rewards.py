@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("narrow_energies")
 
 CLOCK = "train_seconds_per_epoch"
 RULES = {
-    "tagging": "- {words: 'w[0-4]', are: X}\n- {spans_at_most: 2}\n",
+    "tagging": "- {words: 'w[0-4]', are: X}\n- {once: X}\n",
     "segmentation": "- {area: [0.05, 0.5]}\n- {connected: 1}\n",
 }
 FEW = "--num_train_epochs 1 --per_device_train_batch_size 8 --num_samples 4 --num_labelled 4".split()

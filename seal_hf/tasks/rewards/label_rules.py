@@ -3,10 +3,9 @@
     - keywords: PATTERN       applies if the text holds the pattern: a regular expression, or a list of words
       for: [joy, love]        s_r = the share of these labels that are present; `against`: that are absent
     - implies: [a, b, c]      for b and for c: s_r = 0 if a is present without it, else 1
-    - excludes: [a, b, c]     at most one of them; `needs_any: [a, b]`: at least one; s_r = 1 / (1 + d), with d labels
-                              too many or too few
-    - at_least: 1             s_r = 1 / (1 + d) likewise; `at_most` and `exactly` too; with `of: [a, b]` only these
-      of: [a, b]              labels are counted
+    - excludes: [a, b, c]     at most one of them: s_r = 1 / (1 + d), with d labels too many
+    - at_least: 1             s_r = 1 / (1 + d), with d labels too few; `at_most` and `exactly` likewise; with
+      of: [a, b]              `of: [a, b]` only these labels are counted
     - hierarchy: closed       s_r = the share of the present labels with parents that have all of them, 1 if none is
                               present. `closed` means the data's own hierarchy; else a list of pairs [child, parent]
     - rates: {joy: 0.1, fear: [0.2, 0.4]}   the expected share of rows with each label, or its limits
@@ -35,7 +34,7 @@ from ...core.hierarchy import Hierarchy
 from .reward import Conflict, Rules
 from .rules import AGAINST, CLOSED, LABEL_KINDS, Rule
 
-COUNTS = ("excludes", "needs_any", "at_least", "at_most", "exactly")
+COUNTS = ("excludes", "at_least", "at_most", "exactly")
 
 
 class LabelRuleReward(Rules):

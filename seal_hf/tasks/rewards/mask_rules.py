@@ -4,9 +4,6 @@
                                (1 - a) / (1 - h) above h, else 1
     - connected: 1             s_r = the share of the foreground's pixels in its largest pieces, here one; 1
                                without foreground. Pixels touch at their sides
-    - touches_border: false    s_r = 1 if no pixel of the image's border is foreground, else 0; `true`: the reverse
-    - inside: [0, 0.2, 1, 0.9] s_r = the share of the foreground's pixels inside this box: left, top, right and bottom
-                               as shares of the width and the height; 1 without foreground
     - smooth: 3                s_r = the share of the pixels that equal most pixels of a square around them, here of
                                3 x 3 pixels
 
@@ -83,30 +80,12 @@ class MaskRuleReward(Rules):
     def conflicts(self, codes: Sequence[Any]) -> list[Conflict]:
         """Pairs of rules about one class that no mask follows together."""
         found = []
-        for i, j in combinations(range(len(self.ordered)), 2):
-            pair = sorted((self.ordered[i], self.ordered[j]), key=lambda rule: rule.kind)
-            if self.classes[i] == self.classes[j] and (why := _contradiction(*pair)):
-                found.append(Conflict((i, j), None, why))
+        areas = [i for i, rule in enumerate(self.ordered) if rule.kind == "area"]
+        for i, j in combinations(areas, 2):
+            (low, high), (other_low, other_high) = self.ordered[i].values, self.ordered[j].values
+            if self.classes[i] == self.classes[j] and (low > other_high or other_low > high):
+                found.append(Conflict((i, j), None, "their areas have no share in common"))
         return found
-
-
-HALF_PIXEL = 1 / 16  # of a side of 8 pixels, the shortest that is likely: a pixel is inside if its centre is
-
-
-def _contradiction(one: Rule, other: Rule) -> str:
-    """Why no mask follows both; empty if one may. Kinds are in alphabetical order."""
-    kinds, a, b = (one.kind, other.kind), one.values, other.values
-    if kinds == ("area", "area") and (a[0] > b[1] or b[0] > a[1]):
-        return "their areas have no share in common"
-    if kinds == ("area", "inside") and a[0] > (b[2] - b[0]) * (b[3] - b[1]):
-        return "the box is smaller than the least area"
-    if kinds == ("area", "touches_border") and a[1] == 0 and b[0]:
-        return "without foreground nothing touches the border"
-    if kinds == ("inside", "touches_border") and b[0] and min(*a[:2], 1 - a[2], 1 - a[3]) > HALF_PIXEL:
-        return "the box does not reach the border"
-    if kinds == ("touches_border", "touches_border") and a != b:
-        return "one asks for foreground at the border, the other forbids it"
-    return ""
 
 
 # --- the value of each kind: foreground (B, S, H, W), what counts (B, 1, H, W), the rule's numbers -> (B, S) ---------
@@ -142,21 +121,6 @@ def connected(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
     return torch.from_numpy(share).to(y).view(y.shape[:2])
 
 
-def touches_border(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
-    edge = y[..., 0, :].amax(-1) + y[..., -1, :].amax(-1) + y[..., 0].amax(-1) + y[..., -1].amax(-1)
-    return ((edge > 0) == bool(values[0])).float()
-
-
-def inside(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
-    """The share of the foreground inside a box. A pixel is inside if its centre is."""
-    height, width = y.shape[2:]
-    left, top, right, bottom = values
-    rows, columns = ((torch.arange(size, device=y.device) + 0.5) / size for size in (height, width))
-    box = ((rows >= top) & (rows <= bottom)).unsqueeze(1) & ((columns >= left) & (columns <= right))
-    total = y.sum((2, 3))
-    return torch.where(total > 0, (y * box).sum((2, 3)) / total.clamp_min(1), torch.ones_like(total))
-
-
 def smooth(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
     """The share of the pixels that are as most pixels around them. Only pixels that count vote, and a pixel agrees with
     a tie."""
@@ -173,7 +137,5 @@ def smooth(y: Tensor, counts: Tensor, values: tuple[float, ...]) -> Tensor:
 FUNCTIONS = {
     "area": area,
     "connected": connected,
-    "touches_border": touches_border,
-    "inside": inside,
     "smooth": smooth,
 }

@@ -100,15 +100,6 @@ class Item:
         """The number under a key, at least `low`."""
         return self._number(self.values[key], key, low, float("inf"), whole)
 
-    def numbers(self, key: str, count: int, low: float, high: float) -> tuple[float, ...]:
-        """The list of `count` numbers from `low` to `high` under a key."""
-        found = self.values[key]
-        if not isinstance(found, list) or len(found) != count:
-            raise self.error(
-                f"`{key}` is {brief(found)}; it must be a list of {count} numbers from {low:g} to {high:g}."
-            )
-        return tuple(self._number(value, key, low, high) for value in found)
-
     def interval(self, value: Any, what: str) -> tuple[float, float]:
         """The lowest and the highest share, from a share or from a list of both."""
         pair = value if isinstance(value, list) else [value, value]
@@ -203,12 +194,6 @@ def _read_pair(item: Item) -> list[Rule]:
     return [item.rule(fields)]
 
 
-def _read_spans(item: Item) -> list[Rule]:
-    item.only("of")
-    number = item.number("spans_at_most", whole=True)
-    return [item.rule(item.names("of") if "of" in item.values else (), values=(number,))]
-
-
 TAG_KINDS = {
     "words": _read_words,
     "gazetteer": _read_gazetteer,
@@ -220,7 +205,6 @@ TAG_KINDS = {
     "order": _read_pair,
     "present": _read_each,
     "never_follows": _read_pair,
-    "spans_at_most": _read_spans,
 }
 
 
@@ -263,12 +247,9 @@ def _read_implies(item: Item) -> list[Rule]:
     return [item.rule((first, other)) for other in others]
 
 
-def _read_among(low: float, high: float) -> Any:
-    def read(item: Item) -> list[Rule]:
-        item.only()
-        return [item.rule(item.names(item.kind, least=2, distinct=True), values=(low, high))]
-
-    return read
+def _read_excludes(item: Item) -> list[Rule]:
+    item.only()
+    return [item.rule(item.names("excludes", least=2, distinct=True), values=(0, 1))]
 
 
 def _read_count(item: Item) -> list[Rule]:
@@ -301,8 +282,7 @@ def _read_rates(item: Item) -> list[Rule]:
 LABEL_KINDS = {
     "keywords": _read_keywords,
     "implies": _read_implies,
-    "excludes": _read_among(0, 1),
-    "needs_any": _read_among(1, MANY),
+    "excludes": _read_excludes,
     "at_least": _read_count,
     "at_most": _read_count,
     "exactly": _read_count,
@@ -320,22 +300,6 @@ def _read_area(item: Item) -> list[Rule]:
 
 def _read_connected(item: Item) -> list[Rule]:
     return _of_class(item, (item.number("connected", low=1, whole=True),))
-
-
-def _read_touches_border(item: Item) -> list[Rule]:
-    value = item.values["touches_border"]
-    if not isinstance(value, bool):
-        raise item.error(f"`touches_border` is {value!r}; it must be true or false.")
-    return _of_class(item, (float(value),))
-
-
-def _read_inside(item: Item) -> list[Rule]:
-    box = item.numbers("inside", 4, 0, 1)
-    if not (box[0] < box[2] and box[1] < box[3]):
-        raise item.error(
-            f"`inside` is {list(box)}; it must be left, top, right and bottom, with left < right, top < bottom."
-        )
-    return _of_class(item, box)
 
 
 def _read_smooth(item: Item) -> list[Rule]:
@@ -356,8 +320,6 @@ def _of_class(item: Item, values: tuple[float, ...]) -> list[Rule]:
 MASK_KINDS = {
     "area": _read_area,
     "connected": _read_connected,
-    "touches_border": _read_touches_border,
-    "inside": _read_inside,
     "smooth": _read_smooth,
 }
 
@@ -491,13 +453,11 @@ WORDS: dict[str, Callable[[Rule], str]] = {
     "order": lambda rule: f"{_names(rule)}, in this order",
     "present": lambda rule: f"there is {_names(rule)}",
     "never_follows": lambda rule: f"{rule.fields[0]} never stands directly after {rule.fields[1]}",
-    "spans_at_most": lambda rule: f"at most {rule.values[0]:g} spans of {_names(rule, 'all fields')}",
     # label sets
     "keywords": lambda rule: f"texts with {_pattern(rule)} have {_names(rule)}",
     "keywords_against": lambda rule: f"texts with {_pattern(rule)} do not have {_names(rule)}",
     "implies": lambda rule: f"{rule.fields[0]} comes with {rule.fields[1]}",
     "excludes": lambda rule: f"at most one of {_names(rule)}",
-    "needs_any": lambda rule: f"at least one of {_names(rule)}",
     "at_least": lambda rule: f"at least {rule.values[0]:g} of {_names(rule, 'all labels')}",
     "at_most": lambda rule: f"at most {rule.values[1]:g} of {_names(rule, 'all labels')}",
     "exactly": lambda rule: f"exactly {rule.values[0]:g} of {_names(rule, 'all labels')}",
@@ -506,9 +466,5 @@ WORDS: dict[str, Callable[[Rule], str]] = {
     # masks
     "area": lambda rule: f"{_region(rule)} is {_percent(*rule.values)} of the image",
     "connected": lambda rule: f"{_region(rule)} is in at most {rule.values[0]:g} piece{'s' * (rule.values[0] > 1)}",
-    "touches_border": lambda rule: f"{_region(rule)} {'touches' if rule.values[0] else 'does not touch'} the border",
-    "inside": lambda rule: (
-        f"{_region(rule)} is inside {', '.join(f'{value:g}' for value in rule.values)} (left, top, right, bottom)"
-    ),
     "smooth": lambda rule: f"{_region(rule)} is smooth over {rule.values[0]:g} pixels",
 }

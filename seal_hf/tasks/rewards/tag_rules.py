@@ -13,8 +13,6 @@
     - order: [author, title]  s_r = 1 if the first field's first word precedes the second's, or a field has no words
     - present: [title]        for each: s_r = 1 if the field has a word
     - never_follows: [a, b]   s_r = 1 if no word of field a stands directly after a word of field b, else 0
-    - spans_at_most: 2        s_r = 1 / (1 + d), with d spans too many; with `of: [a, b]` only spans of these fields are
-      of: [author]            counted, else those of all fields but O
 
 Whether a rule applies depends on the words alone, so that no candidate can evade it. A rule with a pattern, a gazetteer
 or a shape applies if there is such a word, and any other if there are words. A pattern is a regular expression. It is
@@ -80,8 +78,7 @@ class TagRuleReward(Rules):
             )
         place = {name: i for i, name in enumerate(self.fields)}
         self.num_words = len(of_words)
-        begins = [spans and part[0] in ("B", "S", "U") for part in parts]
-        self.tables = {"field": torch.tensor([place[name] for name in names]), "begins": torch.tensor(begins)}  # (C,)
+        self.tables = {"field": torch.tensor([place[name] for name in names])}  # (C,)
         groups = {"words": of_words, **{kind: by_kind[kind] for kind in ("first", "last", "once", "present")}}
         for kind, rules_of in groups.items():  # (R, F) of 0 and 1
             rows = [[float(name in rule.fields) for name in self.fields] for rule in rules_of]
@@ -89,12 +86,6 @@ class TagRuleReward(Rules):
         for kind in ("order", "never_follows"):
             pairs = [[place[name] for name in rule.fields] for rule in by_kind[kind]]
             self.tables[kind] = torch.tensor(pairs).long().view(-1, 2)
-        limited = by_kind["spans_at_most"]
-        counted = [
-            [float(name in (rule.fields or set(self.fields) - {"O"})) for name in self.fields] for rule in limited
-        ]
-        self.tables["counted"] = torch.tensor(counted).view(len(limited), len(self.fields))
-        self.tables["most"] = torch.tensor([rule.values[0] for rule in limited])
         self.tables["weight"] = torch.tensor([rule.weight for rule in self.ordered])
 
     def codes(self, sentences: Sequence[Sequence[str]]) -> list[list[int]]:
@@ -114,13 +105,13 @@ class TagRuleReward(Rules):
         table = self.on(y.device)
         mask, codes, tags = pack(mask, codes, y.argmax(-1).transpose(1, 2))
         tags = tags.transpose(1, 2)  # (B, S, T)
-        fields, begins = table["field"][tags], table["begins"][tags]
+        fields = table["field"][tags]
         bits = torch.arange(len(self.matchers), device=y.device)
         match = ((codes.unsqueeze(-1) >> bits) & 1).float() * mask.unsqueeze(-1)  # (B, T, P)
         here = F.one_hot(fields, len(self.fields)).float() * mask[:, None, :, None]  # (B, S, T, F)
         words, words_apply = self._words(match[..., : self.num_words], here)
         changes, changes_apply = self._changes(match[..., self.num_words :], fields, mask)
-        places = self._places(here, begins, mask)
+        places = self._places(here, mask)
         places_apply = mask.any(1, keepdim=True).expand(-1, places.shape[-1])
         applies = torch.cat([words_apply, changes_apply, places_apply], dim=-1)
         return torch.cat([words, changes, places], dim=-1), applies.float()
@@ -138,9 +129,8 @@ class TagRuleReward(Rules):
         count = inner.sum(1)
         return torch.einsum("btp,bst->bsp", inner, goes_on) / count.unsqueeze(1).clamp_min(1), count > 0
 
-    def _places(self, here: Tensor, begun: Tensor, mask: Tensor) -> Tensor:
-        """For all other kinds, which always apply: here (B, S, T, F), which tags begin a span (B, S, T), mask (B, T) ->
-        (B, S, R)."""
+    def _places(self, here: Tensor, mask: Tensor) -> Tensor:
+        """For all other kinds, which always apply: here (B, S, T, F), mask (B, T) -> (B, S, R)."""
         table, length = self.tables, here.shape[2]
         last = (mask.sum(1) - 1).clamp_min(0)[:, None, None, None].expand(-1, here.shape[1], 1, here.shape[3])
         runs = here[:, :, 0] + (here[:, :, 1:] * (1 - here[:, :, :-1])).sum(2)  # (B, S, F): how often each field begins
@@ -148,8 +138,6 @@ class TagRuleReward(Rules):
         begins = torch.where(here > 0, steps, float(length)).amin(2)  # (B, S, F); T: nowhere
         one, other = (begins[..., table["order"][:, i]] for i in range(2))
         pairs = torch.einsum("bstf,bstg->bsfg", here[:, :, 1:], here[:, :, :-1])  # a word of f after one of g
-        again = (here[:, :, 1:] * here[:, :, :-1] * begun[:, :, 1:, None]).sum(2)  # spans that begin in their field
-        extra = ((runs + again) @ table["counted"].T - table["most"]).clamp_min(0)
         kept = {
             "first": here[:, :, 0] @ table["first"].T,
             "last": here.gather(2, last).squeeze(2) @ table["last"].T,
@@ -157,7 +145,6 @@ class TagRuleReward(Rules):
             "order": ((one < other) | (one == length) | (other == length)).float(),
             "present": (runs > 0).float() @ table["present"].T,
             "never_follows": (pairs[..., table["never_follows"][:, 0], table["never_follows"][:, 1]] == 0).float(),
-            "spans_at_most": 1 / (1 + extra),
         }
         return torch.cat([kept[kind] for kind in KINDS[4:]], dim=-1)
 
@@ -174,8 +161,7 @@ class TagRuleReward(Rules):
 
     def conflicts(self, codes: Sequence[Sequence[int]]) -> list[Conflict]:
         """Pairs of rules that no tags follow together. They ask for different fields of the same word, or of the first
-        or last one; for two fields that are present, each before the other; or for a field that is present without a
-        span."""
+        or last one; or for two fields that are present, each before the other."""
         flat = np.concatenate([np.asarray(row, dtype=np.int64) for row in codes]) if len(codes) else np.zeros(0, int)
         sentence = np.repeat(np.arange(len(codes)), [len(row) for row in codes])
         found, rules = [], self.ordered
@@ -192,9 +178,6 @@ class TagRuleReward(Rules):
                 elif rule.kind == other.kind == "order" and rule.fields == other.fields[::-1]:
                     if set(rule.fields) <= present:
                         found.append(Conflict((i, j), None, "both fields must be present, each before the other"))
-                elif rule.kind == "present" and other.kind == "spans_at_most" and other.values == (0.0,):
-                    if rule.fields[0] in (other.fields or self.fields) and rule.fields[0] != "O":
-                        found.append(Conflict((i, j), None, "the field must be present, but may not have a span"))
         return found
 
 

@@ -33,8 +33,6 @@ ALL = [
     Rule("shape", ("O",), "capital", 0.5),
     Rule("never_follows", ("a", "d")),
     Rule("never_follows", ("O", "O"), None, 0.5),
-    Rule("spans_at_most", ("a",), values=(1.0,)),
-    Rule("spans_at_most", values=(0.0,)),
 ]
 LOOK = {"digits": str.isdigit, "capital": lambda word: word[0].isupper()}
 
@@ -68,10 +66,6 @@ def share(rule, words, tags):
     if rule.kind == "never_follows":
         a, b = rule.fields
         return float(all(pair != (b, a) for pair in itertools.pairwise(fields)))
-    if rule.kind == "spans_at_most":
-        begins = [t[0] == "B" or FIELD[t] != before for before, t in zip([None, *fields], tags, strict=False)]
-        counted = [begin and f in (rule.fields or "ad") for begin, f in zip(begins, fields, strict=True)]
-        return 1 / (1 + max(0, sum(counted) - rule.values[0]))
     if rule.kind == "order":
         a, b = rule.fields
         return float(a not in fields or b not in fields or fields.index(a) < fields.index(b))
@@ -185,7 +179,6 @@ def test_a_file_of_rules(tmp_path):
         ("{shape: [digits], are: a}", r"line 2: `shape` is \['digits'\]; it must be one of capital"),
         ("{words: 2024-13-45, are: a}", "rules.yaml: not a YAML file: month must be in 1..12"),
         ("{present: a, present: d}", "rules.yaml: not a YAML file: key 'present' twice"),
-        ("{spans_at_most: -1}", "it must be a whole number of at least 0"),
         ("!!python/object/apply:os.getcwd []", "not a YAML file"),
     ],
 )
@@ -241,7 +234,7 @@ def test_contradictory_rules_are_found():
     rules = [
         *(Rule("words", ("a",), "may"), Rule("words", ("d",), "y 1992"), Rule("words", ("a", "d"), "may")),
         *(Rule("first", ("a",)), Rule("first", ("d", "O")), Rule("order", ("a", "d")), Rule("order", ("d", "a"))),
-        *(Rule("present", ("a",)), Rule("present", ("d",)), Rule("spans_at_most", ("d",), values=(0.0,))),
+        *(Rule("present", ("a",)), Rule("present", ("d",))),
     ]
     reward = TagRuleReward(rules, TAGS)
     found = {
@@ -250,7 +243,7 @@ def test_contradictory_rules_are_found():
     }
     assert found == {
         **{("words", "words"): 2, ("first", "first"): None},
-        **{("order", "order"): None, ("present", "spans_at_most"): None},
+        **{("order", "order"): None},
     }
 
 

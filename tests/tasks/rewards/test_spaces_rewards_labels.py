@@ -20,7 +20,7 @@ FILE = """rules:
 - {keywords: 'un\\w+', against: [a]}
 - {implies: [a, b, c]}
 - {excludes: [b, c, d], weight: 0.5}
-- {needs_any: [a, d]}
+- {at_least: 1, of: [a, d]}
 - {at_least: 2}
 - {at_most: 1, of: [a, b, c]}
 - {exactly: 2}
@@ -158,8 +158,8 @@ def test_contradictions_are_those_that_all_label_sets_show(reward):
 
 
 def test_a_smallest_contradictory_set_of_three_is_found():
-    rules = [Rule("exactly", values=(1, 1)), Rule("needs_any", ("a", "b"), values=(1, 1e9))]
-    rules += [Rule("needs_any", ("c", "d"), values=(1, 1e9)), Rule("at_most", ("d",), values=(0, 1))]
+    rules = [Rule("exactly", values=(1, 1)), Rule("at_least", ("a", "b"), values=(1, 1e9))]
+    rules += [Rule("at_least", ("c", "d"), values=(1, 1e9)), Rule("at_most", ("d",), values=(0, 1))]
     (found,) = LabelRuleReward(rules, LABELS).conflicts([[]])
     assert found.rules == (0, 1, 2) and found.rows is None
 
