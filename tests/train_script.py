@@ -39,7 +39,7 @@ CASES = {
     "repeats, uneven": dict(loss="regression", batch_repeats=2, num_rows=42),
     "a short window, uneven": dict(loss="regression", accumulation=2, num_rows=40),  # of one micro-batch, not two
     "implicit, head": dict(loss="regression", accumulation=2, loss_net_steps=2, hypergradient="cg"),
-    "implicit, all": dict(loss="regression", hypergradient="unrolled", hypergradient_parameters="all"),
+    "implicit, all": dict(loss="regression", hypergradient="neumann", hypergradient_parameters="all"),
     "weights, unknown labels": dict(loss="ce", accumulation=2, pos_weight="sqrt", weighed=True),
     "bf16": dict(loss="regression", bf16=True),
 }

@@ -23,7 +23,6 @@ VARIANTS = {  # name: method, terms, parameters
     "head, neumann 5": ("neumann", 5, "head"),
     "head, neumann 20": ("neumann", 20, "head"),
     "head, cg 5": ("cg", 5, "head"),
-    "head, unrolled 5": ("unrolled", 5, "head"),
     "all, neumann 2": ("neumann", 2, "all"),
     "all, neumann 5": ("neumann", 5, "all"),
     ADAPTED: ("none", 1, "adapters"),  # a LoRA in the task-net's frozen encoder

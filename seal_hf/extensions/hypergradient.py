@@ -15,8 +15,7 @@ the θ-gradient of a scalar,
 
     surrogate(θ) = L_out(θ, φ) - ⟨∂_φ L_in(φ, θ), u⟩,   φ and u held fixed,
 
-and the machinery around `backward` (wrappers, accumulation, loss scaling) works with it unchanged. Unrolling T inner
-steps has the same form, with one such derivative per step, see `unroll`.
+and the machinery around `backward` (wrappers, accumulation, loss scaling) works with it unchanged.
 
 Here φ is a dict of tensors by name, any subset of the task-net's parameters ([`TaskFunction`]). A direction is one flat
 vector. A loss is a function of that dict; its author decides its cost: if φ is only the head, it can start from
@@ -120,9 +119,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "none": (),
     "neumann": ("terms", "parameters", "scale", "damping"),
     "cg": ("terms", "parameters", "damping"),
-    "unrolled": ("terms", "parameters", "scale"),
 }
-UNROLLED_SCALE = 100.0  # the default `scale` of unrolled steps: their size is 1/100
 ENOUGH = 0.5  # a relative residual above this means that the system is barely solved
 
 
@@ -143,12 +140,6 @@ def unflatten(vector: Tensor, like: Parameters) -> Parameters:
     """The inverse of `flatten`, with the names and shapes of `like`."""
     parts = vector.split([p.numel() for p in like.values()])
     return {name: part.view_as(p) for part, (name, p) in zip(parts, like.items(), strict=True)}
-
-
-def moved(parameters: Parameters, direction: Tensor, step: Tensor | float) -> Parameters:
-    """φ + step · direction, as new leaves."""
-    steps = unflatten(direction, parameters)
-    return detached({name: torch.add(p.detach(), steps[name] * step) for name, p in parameters.items()})
 
 
 def gradient(loss: Loss, parameters: Parameters) -> Tensor:
@@ -206,20 +197,17 @@ def cross_product(inner: Loss, parameters: Parameters, direction: Tensor, theta:
 
 
 @dataclass
-class Adjoints:
-    """The points and directions that turn a direct gradient into a hypergradient: at each point, the derivative of L_in
-    along the direction, which is the adjoint u of the implicit methods.
+class Adjoint:
+    """What turns a direct gradient into a hypergradient: minus ⟨∂_φ L_in(φ, θ), u⟩ completes the surrogate.
 
     Attributes:
-        outer_point: φ at which L_out is computed.
-        points: one φ per direction; for the implicit methods only `outer_point`.
-        directions: flat; minus the sum of ⟨∂_φ L_in(point, θ), direction⟩ completes the surrogate.
+        parameters: φ.
+        direction: u, flat; zeros for the method `none`.
         diagnostics: tensors: `residual` and `curvature` of the inverse (for `neumann` and `cg`).
     """
 
-    outer_point: Parameters
-    points: list[Parameters] = field(default_factory=list)
-    directions: list[Tensor] = field(default_factory=list)
+    parameters: Parameters
+    direction: Tensor
     diagnostics: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -228,12 +216,11 @@ class Hypergradient:
     """Computes dL_out/dθ, its direct and its implicit term.
 
     Args:
-        method: `neumann`, `cg`, `unrolled`; or `none`: only the direct term.
-        terms: terms of the series, iterations of conjugate gradient, or unrolled inner steps. At the inner minimum, T
-            unrolled steps of size 1/c are T terms of the series with scale c (Lorraine et al. 2020, theorem 1).
-        scale: c, above half of the Hessian's largest eigenvalue; 1/c is the size of an unrolled step. None means for
-            `neumann` a c for each term, see [`solve_minimal_residual`], and for `unrolled` 100.
-        damping: δ >= 0, added to the Hessian's diagonal, for `neumann` and `cg`.
+        method: `neumann` or `cg`; or `none`: only the direct term.
+        terms: terms of the series, or iterations of conjugate gradient.
+        scale: for `neumann`, c, above half of the Hessian's largest eigenvalue. None means a c for each term, see
+            [`solve_minimal_residual`].
+        damping: δ >= 0, added to the Hessian's diagonal.
 
     Raises:
         ValueError: an option is outside its range.
@@ -262,71 +249,44 @@ class Hypergradient:
         self, inner: Loss, outer: Loss, parameters: Parameters, theta: Sequence[Tensor]
     ) -> tuple[list[Tensor], dict[str, Tensor]]:
         """The hypergradient of any two losses, one tensor per tensor of `theta`, and diagnostics: those of
-        [`Adjoints`], `cosine` between direct and full gradient, `direct_norm`, `full_norm` and `implicit_norm`.
+        [`Adjoint`], `cosine` between direct and full gradient, `direct_norm`, `full_norm` and `implicit_norm`.
         `ImplicitGradients` gets the same from one forward; tests compare it with this readable version.
 
         Args:
             inner, outer: L_in and L_out as functions of φ; they also depend on `theta`.
             parameters: φ; not changed.
         """
-        adjoints = self.adjoints([inner], [outer], detached(parameters))
-        direct = _gradients(outer(adjoints.outer_point), theta)
-        implicit = [torch.zeros_like(t) for t in theta]
-        for point, direction in zip(adjoints.points, adjoints.directions, strict=True):
-            for total, part in zip(implicit, cross_product(inner, point, direction, theta), strict=True):
-                total.sub_(part)
-        return [d + i for d, i in zip(direct, implicit, strict=True)], adjoints.diagnostics | compare(direct, implicit)
+        adjoint = self.adjoint([inner], [outer], detached(parameters))
+        direct = _gradients(outer(adjoint.parameters), theta)
+        implicit = [-part for part in cross_product(inner, adjoint.parameters, adjoint.direction, theta)]
+        return [d + i for d, i in zip(direct, implicit, strict=True)], adjoint.diagnostics | compare(direct, implicit)
 
-    def adjoints(
+    def adjoint(
         self, inners: Sequence[Loss], outers: Sequence[Loss], parameters: Parameters, reduce: Reduce = lambda v: v
-    ) -> Adjoints:
-        """The directions of the hypergradient at the present θ.
+    ) -> Adjoint:
+        """The direction of the hypergradient at the present θ.
 
         Args:
             inners, outers: the losses of each micro-batch of an accumulation window, which are averaged.
             parameters: φ, as leaves of the graph.
-            reduce: gives the mean of a flat vector over the processes, so that all of them have the same directions.
+            reduce: gives the mean of a flat vector over the processes, so that all of them have the same direction.
         """
         if self.method == "none":
-            return Adjoints(parameters)
-        if self.method == "unrolled":
-            return self.unroll(inners, outers, parameters, reduce)
+            return Adjoint(parameters, torch.zeros_like(flatten(list(parameters.values()))))
         b = _mean([gradient(outer, parameters) for outer in outers], reduce)
-        product = self.mean_product(inners, parameters, reduce)
+        products = [hessian_product(inner, parameters) for inner in inners]
+
+        def product(v: Tensor) -> Tensor:
+            """H v, where H is the mean over micro-batches and processes."""
+            return _mean([each(v) for each in products], reduce)
+
         if self.method == "cg":
             u, diagnostics = solve_cg(product, b, self.terms, self.damping)
         elif self.scale is None:
             u, diagnostics = solve_minimal_residual(product, b, self.terms, self.damping)
         else:
             u, diagnostics = solve_neumann(product, b, self.terms, self.scale, self.damping)
-        return Adjoints(parameters, [parameters], [u], diagnostics)
-
-    def unroll(
-        self, inners: Sequence[Loss], outers: Sequence[Loss], parameters: Parameters, reduce: Reduce = lambda v: v
-    ) -> Adjoints:
-        """Reverse-mode differentiation of T steps φ_{t+1} = φ_t - 1/c ∇L_in(φ_t), from φ_0 = `parameters` that do not
-        depend on θ, kept as T points instead of one graph:
-
-            p_T = ∂_φ L_out(φ_T),     p_t = p_{t+1} - 1/c H(φ_t) p_{t+1}
-            dL_out/dθ = ∂_θ L_out(φ_T) - 1/c Σ_t (∂_φ∂_θ L_in(φ_t))ᵀ p_{t+1}
-        """
-        points, scale = [parameters], self.scale or UNROLLED_SCALE
-        for _ in range(self.terms):
-            slope = _mean([gradient(inner, points[-1]) for inner in inners], reduce)
-            points.append(moved(points[-1], slope, -1 / scale))
-        end = points.pop()
-        adjoint = _mean([gradient(outer, end) for outer in outers], reduce)
-        directions = []
-        for i, point in enumerate(reversed(points)):
-            directions.append(adjoint / scale)
-            if i < len(points) - 1:  # the start needs no adjoint
-                adjoint = adjoint - self.mean_product(inners, point, reduce)(adjoint) / scale
-        return Adjoints(end, points, directions[::-1])
-
-    def mean_product(self, inners: Sequence[Loss], parameters: Parameters, reduce: Reduce) -> Product:
-        """The function v -> H v, where H is the mean over micro-batches and processes."""
-        products = [hessian_product(inner, parameters) for inner in inners]
-        return lambda v: _mean([product(v) for product in products], reduce)
+        return Adjoint(parameters, u, diagnostics)
 
     def advice(self, residual: float, curvature: float) -> str | None:
         """Advice if the inverse failed or is barely solved, which makes the implicit term wrong; None if all is well.

@@ -1,18 +1,17 @@
 """Implicit gradients in a run: the nets as the functions that `extensions/hypergradient.py` differentiates.
 
-For a window of micro-batches, `ImplicitGradients.solve` finds the directions of the hypergradient at the present
-loss-net. Each direction then adds columns to the row of candidates in the loss-net's own forward: the task-net's output
-at the point of a [`Line`]. The slope of their energies is added to the energy loss. So the loss-net still runs once
+For a window of micro-batches, `ImplicitGradients.solve` finds the direction of the hypergradient at the present
+loss-net. The direction then adds a column to the row of candidates in the loss-net's own forward: the task-net's output
+at the point of a [`Line`]. The slope of its energy is added to the energy loss. So the loss-net still runs once
 per micro-batch, without changes to its wrapper, accumulation and loss scaling.
 
 Everything is float32, whatever the run uses. It is also without dropout, except in the loss-net's encoder in its own
 forward, which uses one mask for a whole row. Batch normalisation uses the statistics of the batch, as in the task-net's
 own update.
 
-Memory: both nets' graphs of the inner losses of the whole window are held until the directions are found. These are the
+Memory: both nets' graphs of the inner losses of the whole window are held until the direction is found. These are the
 activations of a forward and its backward, for the energy and the part of the task-net from φ on (its head; for
-`adapters` and `all` nearly the whole net). In the update itself the task-net's columns keep such a graph for every
-direction (`unrolled` has one per step).
+`adapters` and `all` nearly the whole net). In the update itself the task-net's column keeps such a graph.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from ..utils.modules import evaluating, frozen
 from .base import Extension, MicroBatch, Run
 from .hypergradient import (
     FUSED_ATTENTION,
-    Adjoints,
+    Adjoint,
     Hypergradient,
     Line,
     Parameters,
@@ -61,8 +60,8 @@ class ImplicitGradients(Extension):
         self.config = Hypergradient.from_arguments(run.args)
         self.task_function = TaskFunction(run.task_net, run.args.hypergradient_parameters)
         self.loss_net, self.space, self.energy_loss = run.loss_net, run.space, run.energy_loss
-        self.adjoints: Any = None  # of an update
-        self._lines: list[Line] = []  # of a micro-batch
+        self.adjoint: Any = None  # of an update
+        self._line: Any = None  # of a micro-batch
         self._warned = False
 
     @classmethod
@@ -100,8 +99,8 @@ class ImplicitGradients(Extension):
         update: int,
         weight: float,
         reduce: Callable[[Tensor], Tensor],
-    ) -> Adjoints:
-        """The directions for an update of the loss-net, which must be frozen here.
+    ) -> Adjoint:
+        """The direction for an update of the loss-net, which must be frozen here.
 
         Args:
             batches: the window; their features are T_E(x), the result of `LossNet.encode`.
@@ -110,7 +109,7 @@ class ImplicitGradients(Extension):
         """
         inners = [self.inner(batch, update, weight) for batch in batches]
         outers = [self.outer(batch, update) for batch in batches]
-        return self.config.adjoints(inners, outers, self.task_function.parameters(), reduce)
+        return self.config.adjoint(inners, outers, self.task_function.parameters(), reduce)
 
     # --- a step ------------------------------------------------------------------------------------------------------
 
@@ -123,7 +122,7 @@ class ImplicitGradients(Extension):
         return replace(batch, function=lambda phi: self.space.fit(raw(phi), batch.labels))
 
     def begin_update(self, window: list[MicroBatch], update: int, weight: float | None) -> list[MicroBatch]:
-        """Find the directions. With unrolled steps, the energy loss is computed at the logits after the last step."""
+        """Find the direction."""
         assert weight is not None, "λ1 is no share with implicit gradients, see `check_hypergradient`"
         accelerator, encoded = self.run.accelerator, []
         with frozen(self.loss_net), evaluating(self.loss_net):
@@ -132,32 +131,27 @@ class ImplicitGradients(Extension):
                     features = self.loss_net.encode(batch.inputs, batch.features).float()
                 encoded.append(replace(batch, features=features))
             mean = lambda vector: accelerator.reduce(vector, reduction="mean")  # noqa: E731
-            self.adjoints = self.solve(encoded, update, weight, mean)
+            self.adjoint = self.solve(encoded, update, weight, mean)
         self.weight = weight
-        found = {f"hypergradient_{name}": value for name, value in self.adjoints.diagnostics.items()}
+        found = {f"hypergradient_{name}": value for name, value in self.adjoint.diagnostics.items()}
         self.run.meters.add(**found)
-        if self.config.method != "unrolled":
-            return window
-        with torch.no_grad():
-            return [replace(batch, logits=batch.function(self.adjoints.outer_point)) for batch in window]
+        return window
 
     def columns(self, batch: MicroBatch) -> list[Any]:
-        """The task-net's outputs along the directions."""
-        directions = zip(self.adjoints.points, self.adjoints.directions, strict=True)
-        self._lines = [Line(point, direction) for point, direction in directions]
+        """The task-net's output along the direction."""
+        self._line = Line(self.adjoint.parameters, self.adjoint.direction)
         with torch.enable_grad(), frozen(self.task_function.model):
-            return [batch.space.output(batch.function(line.point)) for line in self._lines]
+            return [batch.space.output(batch.function(self._line.point))]
 
     def loss_net_term(self, batch: MicroBatch, energies: Tensor, loss: Tensor) -> Tensor:
-        """Minus the slopes of λ1 · task term along the directions. Its gradient in the loss-net is the implicit term of
+        """Minus the slope of λ1 · task term along the direction. Its gradient in the loss-net is the implicit term of
         the hypergradient, since the task loss does not depend on the loss-net."""
-        values = (self.weight * self.energy_loss.task_term(energy) for energy in energies.split(1, dim=1))
-        term: Any = -sum(line.slope(value) for line, value in zip(self._lines, values, strict=True))
+        term = -self._line.slope(self.weight * self.energy_loss.task_term(energies))
         self._compare(loss, term)
         return term
 
     def end_phase(self) -> None:
-        self.adjoints, self._lines = None, []
+        self.adjoint = self._line = None
 
     def _compare(self, loss: Tensor, term: Tensor) -> None:
         """Meter norms and cosine of the direct and the full gradient, for one micro-batch per log on this process: each

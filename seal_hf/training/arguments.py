@@ -340,14 +340,14 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
 
     Parameters that control implicit gradients (Shankar & Piratla; equations: extensions/hypergradient.py):
         hypergradient (`str`, default `"none"`): how the loss-net learns what its energy does to the task-net: `none`,
-            not at all; by the implicit function theorem, with the inverse Hessian of the task-net's loss as a `neumann`
-            series or by conjugate gradient (`cg`); or through `unrolled` steps of gradient descent. The energy loss
-            must read the task-net's output: `margin`, `regression`, `regression_s`, `contrastive_divergence`.
-        hypergradient_terms (`int`, default 5): terms of the series, iterations, or steps.
-        hypergradient_scale (`float`, optional): c divides the Hessian in the series; it must exceed half the largest
-            eigenvalue. A warning tells if it is too small, or far too large. 1/c is the size of an unrolled step.
-            Default: for `neumann`, the c with the least residual in each term; for `unrolled`, 100.
-        hypergradient_damping (`float`, default 0.0): δ, added to the Hessian's diagonal, for `neumann` and `cg`.
+            not at all; or by the implicit function theorem, with the inverse Hessian of the task-net's loss as a
+            `neumann` series or by conjugate gradient (`cg`). The energy loss must read the task-net's output: `margin`,
+            `regression`, `regression_s`, `contrastive_divergence`.
+        hypergradient_terms (`int`, default 5): terms of the series, or iterations.
+        hypergradient_scale (`float`, optional): c divides the Hessian in the `neumann` series; it must exceed half the
+            largest eigenvalue. A warning tells if it is too small, or far too large. Default: the c with the least
+            residual in each term.
+        hypergradient_damping (`float`, default 0.0): δ, added to the Hessian's diagonal.
         hypergradient_parameters (`str`, default `"head"`): the task-net's parameters that the Hessian runs over:
             `head`, `adapters`, `all`, or a regular expression on their names. The head is cheap: the encoder is not run
             again. A net without an encoder, such as the FCN, has no separate head. A CRF's transitions are held fixed.

@@ -49,7 +49,7 @@ def check(words, output="labels", **options):
         (
             "--hypergradient_terms 9",
             {"hypergradient_terms": 9},
-            "`hypergradient_terms` is read only with hypergradient neumann or cg or unrolled",
+            "`hypergradient_terms` is read only with hypergradient neumann or cg",
         ),
         (
             "--pixel_loss mean",

@@ -57,7 +57,7 @@ def run(folder, value, loss="nce", wrap=TensorRows, **options):
         ("ranking", {"cost_weight": 1.0, "margin_cost": "l1_mean", "sparse_labels_from": 2}),
         ("margin", {"margin_cost": "l1", "sparse_labels_from": 2}),
         ("margin", {"hypergradient": "neumann"}),
-        ("contrastive_divergence", {"hypergradient": "unrolled"}),
+        ("contrastive_divergence", {"hypergradient": "cg"}),
         ("ce", {"task_loss": "ranking"}),
     ],
 )
