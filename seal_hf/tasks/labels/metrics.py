@@ -218,46 +218,39 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 # --- one threshold for all labels -------------------------------------------------------------------------------------
 
 
-def tune_threshold(
-    probabilities: np.ndarray, labels: np.ndarray, *, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0
-) -> tuple[float, float]:
-    """The one global threshold that maximises example F1. Tune on validation, apply on test.
+def tune_threshold(probabilities: np.ndarray, labels: np.ndarray, *, empty_score: float = 1.0) -> tuple[float, float]:
+    """The one global threshold of `DEFAULT_GRID` that maximises example F1. Tune on validation, apply on test.
 
     Args:
         probabilities: (N, L) in [0, 1].
         labels: (N, L), 0 or 1, or -1 or NaN for unknown.
-        grid: (G,) candidate thresholds, ascending. Memory is the inputs plus N x G counts, never N x L x G.
         empty_score: as in `multilabel_metrics`.
 
     Returns:
         (threshold, f1): the best candidate and its example F1. Among ties, the candidate nearest 0.5.
 
     Raises:
-        ValueError: as `multilabel_metrics`, and if the grid is empty or not ascending.
+        ValueError: as `multilabel_metrics`.
     """
-    grid = np.asarray(grid, dtype=np.float64)
-    if grid.ndim != 1 or grid.size == 0 or (np.diff(grid) <= 0).any():
-        raise ValueError("grid must be a one-dimensional, strictly ascending array of candidate thresholds")
-    return best_threshold(threshold_curve(probabilities, labels, grid, empty_score), grid)
+    return best_threshold(threshold_curve(probabilities, labels, empty_score))
 
 
-def threshold_curve(
-    probabilities: np.ndarray, labels: np.ndarray, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0
-) -> np.ndarray:
-    """Mean example F1 at each candidate threshold, (G,); arguments and errors as for [`tune_threshold`]."""
-    total, num_rows = np.zeros(grid.size), 0
+def threshold_curve(probabilities: np.ndarray, labels: np.ndarray, empty_score: float = 1.0) -> np.ndarray:
+    """Mean example F1 at each threshold of `DEFAULT_GRID`, (G,); arguments and errors as for [`tune_threshold`]."""
+    total, num_rows = np.zeros(DEFAULT_GRID.size), 0
     for p, gold in checked_blocks(probabilities, labels):
-        total += threshold_f1(p, gold, grid, empty_score).sum(0)
+        total += threshold_f1(p, gold, empty_score).sum(0)
         num_rows += len(gold)
     return total / num_rows
 
 
-def threshold_f1(p: np.ndarray, y: np.ndarray, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0) -> np.ndarray:
-    """Example F1 of each row at each candidate threshold, (n, G), for a block of probabilities and gold sets (n, L)."""
+def threshold_f1(p: np.ndarray, y: np.ndarray, empty_score: float = 1.0) -> np.ndarray:
+    """Example F1 of each row at each threshold of `DEFAULT_GRID`, (n, G), for a block of probabilities and gold sets
+    (n, L)."""
     # bin g: the label is decided at exactly the first g candidates; a reversed running sum then counts the decisions
     # (and the hits) of each example for all candidates at once
-    bins = places_in(grid, p) + np.arange(len(p))[:, None] * (grid.size + 1)  # (n, L)
-    shape = (len(p), grid.size + 1)
+    shape = (len(p), DEFAULT_GRID.size + 1)
+    bins = places_in(DEFAULT_GRID, p) + np.arange(len(p))[:, None] * shape[1]  # (n, L)
     decided = np.bincount(bins.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
     hits = np.bincount(bins[y], minlength=shape[0] * shape[1]).reshape(shape)
     decided, hits = (count[:, ::-1].cumsum(1)[:, -2::-1] for count in (decided, hits))  # (n, G)

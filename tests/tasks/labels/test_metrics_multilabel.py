@@ -153,6 +153,7 @@ def test_bad_arrays_are_named(probabilities, labels, message):
             function(probabilities, labels)
 
 
+<<<<<<< HEAD
 def test_grid_must_ascend():
     with pytest.raises(ValueError, match="ascending"):
         tune_threshold(np.array([[0.5]]), np.array([[1]]), grid=np.array([0.5, 0.4]))
@@ -193,6 +194,8 @@ def test_a_metric_class_says_its_name_and_is_one():
         assert pickle.loads(pickle.dumps(made)) is made
 
 
+=======
+>>>>>>> d53d0e6c (tune_threshold: no grid of one's own, which no program or page used)
 def test_figures_by_batch_are_those_of_all_rows():
     """Of decided sets to the last digit, counts being whole numbers; of sums over rows to rounding."""
     generator = np.random.default_rng(3)

@@ -139,7 +139,7 @@ class ValidationRows:
                     of_fold[2] += gold.sum()
                 else:
                     of_fold += (
-                        threshold_f1(p, gold, DEFAULT_GRID, self.empty_score).sum(0),
+                        threshold_f1(p, gold, self.empty_score).sum(0),
                         np.full_like(DEFAULT_GRID, len(p)),
                     )
         return sums
