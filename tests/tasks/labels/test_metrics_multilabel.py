@@ -153,12 +153,6 @@ def test_bad_arrays_are_named(probabilities, labels, message):
             function(probabilities, labels)
 
 
-<<<<<<< HEAD
-def test_grid_must_ascend():
-    with pytest.raises(ValueError, match="ascending"):
-        tune_threshold(np.array([[0.5]]), np.array([[1]]), grid=np.array([0.5, 0.4]))
-
-
 def test_evaluate_combine_takes_the_metrics(tmp_path):
     evaluate = pytest.importorskip("evaluate")
     probabilities, labels = make(20, 5, seed=5)
@@ -194,8 +188,6 @@ def test_a_metric_class_says_its_name_and_is_one():
         assert pickle.loads(pickle.dumps(made)) is made
 
 
-=======
->>>>>>> d53d0e6c (tune_threshold: no grid of one's own, which no program or page used)
 def test_figures_by_batch_are_those_of_all_rows():
     """Of decided sets to the last digit, counts being whole numbers; of sums over rows to rounding."""
     generator = np.random.default_rng(3)
