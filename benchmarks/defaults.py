@@ -46,7 +46,7 @@ ROLES = {"F1": "test_f1"}
 TAGS = {"span F1": "test_f1", "accuracy": "test_accuracy"}
 MASKS = {"IoU tuned": "test_mean_iou_tuned", "IoU at 0.5": "test_mean_iou"}
 CE, RATE, HEAD_RATE = ["--loss", "ce"], "--learning_rate", "--head_learning_rate"
-PLAIN = ["--task_loss", "cross_entropy"]  # of masks the default is soft IoU
+PLAIN = ["--task_loss", "cross_entropy"]  # the default of masks is soft IoU, that of roles a CRF
 RATES = ("5e-5", "1e-4", "2e-4")  # of pretrained encoders of texts
 WAYS = {"ce": [*CE, *PLAIN], "default": []}  # name of a run's loss -> flags beside the data
 FIRST = ["--pooling", "first"]  # what classifiers of texts read when the older runs were made
@@ -77,7 +77,7 @@ def flags_of(way: str, texts: bool = False) -> list[str]:
     if (found := OF_RATES.fullmatch(way)) is None:
         raise ValueError(f"no way {way!r}; known are {', '.join(WAYS)}, and LOSS_RATE_head_RATE_ROWS...")
     loss = found["loss"]
-    flags = [] if loss == "default" else ["--loss", loss]
+    flags = [*WAYS.get(loss, ["--loss", loss])]
     if loss in task_losses() and loss not in ENERGY_LOSSES:
         flags = [*CE, "--task_loss", loss]
     flags += [RATE, found["rate"], HEAD_RATE, found["head"], "--max_train_rows", found["rows"]]

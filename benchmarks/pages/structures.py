@@ -150,7 +150,8 @@ def roles() -> str:
             encoder is MiniLM, and its fresh head has the encoder's rate, as was the default before the
             [head's own rate](defaults.md#the-rate-of-a-fresh-head). {FIGURES}
 
-            **In short.** Take a CRF. An energy adds nothing, alone or beside it."""),
+            **In short.** A CRF is the default. An energy adds nothing, alone or beside it: leave it out (`--loss ce`).
+            """),
         section(
             "Results",
             prose("""

@@ -39,6 +39,7 @@ PROGRAMS = {  # packaged recipe -> the programs that take it
     "images_pretrained": [mlc],
     "tagging": [tagging],
     "tagging_text": [tagging, srl],
+    "roles": [srl],
     "parsing": [parsing],
     "parsing_text": [parsing],
     "segmentation": [segmentation],
@@ -64,7 +65,8 @@ def fields(program):
     return found
 
 
-UNRULED = ("rewards", "rewards_labels", "rewards_masks", "energy", "mask_energy")  # others evaluate, for the rule of λ1
+# those laid over others, and those without the rule of λ1; the rest evaluate
+UNRULED = ("roles", "rewards", "rewards_labels", "rewards_masks", "energy", "mask_energy")
 
 
 def recipe(name):
@@ -139,6 +141,23 @@ def test_help_recipe_record_and_api_agree_on_a_net_from_scratch(name, tmp_path):
 def test_the_longest_text_has_one_default(program):
     length = inspect.signature(tokenize).parameters["max_length"].default
     assert fields(program)["max_length"].default == MAX_LENGTH and length in (inspect.Parameter.empty, MAX_LENGTH)
+
+
+@pytest.mark.parametrize(
+    "program, words, task_loss",
+    [
+        (mlc.PROGRAM, ["--model_name_or_path", "owner/name"], "cross_entropy"),
+        (tagging.PROGRAM, ["--model_name_or_path", "owner/name"], "cross_entropy"),
+        (srl, ["--dataset", "any", "--model_name_or_path", "owner/name"], "crf"),
+        (segmentation.PROGRAM, [], "soft_iou"),
+        (segmentation.PROGRAM, ["--dataset", "digit_classes"], "soft_iou"),
+        (rewards.MASK_PROGRAM, [], "cross_entropy"),
+    ],
+)
+def test_the_task_loss_of_a_run_without_flags(program, words, task_loss, tmp_path):
+    given = [*words, "--output_dir", str(tmp_path), "--report_to", "none"]
+    assert program.parse(given).training.task_loss == task_loss
+    assert program.parse([*given, "--task_loss", "cross_entropy"]).training.task_loss == "cross_entropy"
 
 
 @pytest.mark.parametrize("word", rewards.PROGRAMS)

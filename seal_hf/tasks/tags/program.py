@@ -314,7 +314,7 @@ ROLE_PROGRAM = Program(
     ROLE_ARGUMENTS,
     task="tags",
     metric="accuracy",
-    recipes={"encoder": "tagging_text"},
+    recipes={"encoder": "tagging_text roles"},
     loader=partial(load_srl, train_subset="random"),
     ranges=lambda arguments: FINE_TUNED,
     make_trainer=make_role_trainer,
