@@ -19,20 +19,10 @@ from .hygiene import SEPARATORS
 
 FORMATS = ("auto", "ids", "names", "multi_hot")
 NONE = "none"  # as a separator: each cell is one name
-TRUTH = ("false", "true")
-NUMBERS = r"-?[0-9]+\.?(\s+-?[0-9]+\.?)+"  # separated by blanks, as NumPy prints them
-TRUTHS = re.compile(r"\W*(?:true|false)(?:[\s,]+(?:true|false))+\W*", re.IGNORECASE)  # several, as lists of them
+_PRINTED = r"(?:-?[0-9]+\.?|True|False)"
+PRINTED = rf"{_PRINTED}(\s+{_PRINTED})+"  # separated by blanks, as NumPy prints them
 TEXTS = r"""('[^']*'|"[^"]*")(\s+('[^']*'|"[^"]*"))+"""
 JOINED = re.compile(r"""(?<![\[\s])(['"])\s+(['"])""")  # the end of a text and the begin of the next one
-BITS = re.compile("[01]{2,}")
-BETWEEN = r"[\s,;|]*"  # between names that have marks around them
-AROUND = tuple(  # names with marks around them, or before them
-    map(re.compile, (r"<([^<>]+)>", r"__label__([^\s,;|]+)", r"#([^\s#,;|]+)", r'"([^"]+)"', r"'([^']+)'"))
-)
-BRACKETS = tuple(  # around all names of a cell, which are no list of numbers or of texts in quotes
-    re.compile(rf"\{begin}(?=.*[^\W\d])([^{others}\"']+)\{end}")
-    for begin, others, end in (("[", r"\[\]", "]"), ("(", "()", ")"), ("{", "{}:", "}"))
-)
 SCORES = ("score", "probability", "confidence")
 SETS = ("set(", "frozenset(")  # how Python writes sets for which braces do not do
 MULTI_HOT = ("0", "1", "-1", "0.0", "1.0", "-1.0")
@@ -46,11 +36,10 @@ def place_of(source: str, split: str, row: int | None = None) -> str:
     return place if row is None else f"{place}, row {row} (counting from 0)"
 
 
-def label_cell(value: Any, place: str, keep_empty: bool = False, separator: str | None = None) -> list:
+def label_cell(value: Any, place: str, separator: str | None = None) -> list:
     """A label cell as a list. It may be a list, a JSON or Python list, an array as NumPy prints it, a mapping of names
     to 0 and 1, a number, or values separated by one of `SEPARATORS`, the first that occurs, or by blanks if all are
-    numbers. Empty values and NaN are not labels; with `keep_empty` they become None among others, for unknown labels in
-    a multi-hot list.
+    numbers. Empty values and NaN are no labels: among others, as in multi-hot lists, they become None.
 
     Args:
         separator: the only mark that separates values; `none`: the cell is one name.
@@ -66,36 +55,44 @@ def label_cell(value: Any, place: str, keep_empty: bool = False, separator: str 
         )
     if isinstance(value, str):
         if not value.startswith("[") or separator not in (None, NONE):
-            return _separated(value, place, keep_empty, separator)
+            return _separated(value, place, separator)
         value = list_in_text(value, place)
     if isinstance(value, dict):
         value = _of_mapping(value, place)
-    values = list(value) if isinstance(value, (list, tuple, set, np.ndarray)) else [value]
-    values = [_name_of(v) if isinstance(v, dict) else v for v in values]
-    for v in values:
-        if not isinstance(v, (str, int, float, np.number, np.bool_, type(None))):
-            raise DataError(
-                f"{place}: label {str(v)[:60]} is neither a name nor a number. Give a list of names, or of objects "
-                "with the name in `name` or `label`."
-            )
-    values = [v.strip() if isinstance(v, str) else v for v in values]
-    values = [None if v is None or v != v or v == "" else v for v in values]  # NaN: "none"
-    values = [valid_text(v, place) if isinstance(v, str) else v for v in values if keep_empty or v is not None]
-    return [int(v) if isinstance(v, (bool, np.bool_)) else v for v in values if len(values) > 1 or v is not None]
+    values = value if isinstance(value, (list, tuple, set, np.ndarray)) else [value]
+    found = [_value(v, place) for v in values]
+    return found if len(found) > 1 else [v for v in found if v is not None]
 
 
-def _separated(value: str, place: str, keep_empty: bool, separator: str | None) -> list:
+def _value(value: Any, place: str) -> Any:
+    """A value in a label cell; None for an empty one."""
+    if isinstance(value, dict):  # such as {"id": 28, "name": "Action"}; those with a score are no labels
+        names = [value[key] for key in ("name", "label") if isinstance(value.get(key), (str, int))]
+        value = names[0] if len(names) == 1 and not any(score in value for score in SCORES) else value
+    if isinstance(value, str):
+        return valid_text(value.strip(), place) or None
+    if isinstance(value, (bool, np.bool_)):
+        return int(value)
+    if value is not None and not isinstance(value, (int, float, np.number)):
+        raise DataError(
+            f"{place}: label {str(value)[:60]} is neither a name nor a number. Give a list of names, or of objects "
+            "with the name in `name` or `label`."
+        )
+    return None if value != value else value  # NaN
+
+
+def _separated(value: str, place: str, separator: str | None) -> list:
     """The values of a text."""
     if separator == NONE:
         return [valid_text(value, place)] if value else []
     if separator is None and not value.isalnum():
-        if " " in value and re.fullmatch(NUMBERS, value):
+        if " " in value and re.fullmatch(PRINTED, value):
             return value.split()
         separator = next((mark for mark in SEPARATORS if mark in value), None)
     parts = value.split(separator) if separator else [value]
     found = [valid_text(part.strip(), place) or None for part in parts]
     found = found if found[-1] else found[:-1]  # a separator at the end adds no value
-    return found if keep_empty and len(found) > 1 else [part for part in found if part]
+    return found if len(found) > 1 else [part for part in found if part]
 
 
 def list_in_text(value: str, place: str) -> Any:
@@ -104,7 +101,7 @@ def list_in_text(value: str, place: str) -> Any:
         return json.loads(value)
     except ValueError:
         inner = value.removeprefix("[").removesuffix("]").strip()
-        if re.fullmatch(NUMBERS, inner) or ("," not in inner and TRUTHS.fullmatch(inner)):
+        if re.fullmatch(PRINTED, inner):
             return [number.removesuffix(".") for number in inner.split()]
         if re.fullmatch(TEXTS, inner):  # Python would join them
             value = re.sub(JOINED, r"\1, \2", value)
@@ -113,40 +110,6 @@ def list_in_text(value: str, place: str) -> Any:
         except (ValueError, SyntaxError, TypeError) as error:
             cut = " NumPy left out the middle of a long array: write lists, df[column].map(list)." * ("..." in value)
             raise DataError(f"{place}: the cell {value[:60]!r} begins like a list but is not one.{cut}") from error
-
-
-def _name_of(value: dict[str, Any]) -> Any:
-    """The name in an object such as `{"id": 28, "name": "Action"}`; the object itself if it has a score, or no name."""
-    names = [value[key] for key in ("name", "label") if isinstance(value.get(key), (str, int))]
-    return names[0] if len(names) == 1 and not any(score in value for score in SCORES) else value
-
-
-def marks_around(cells: Iterable[Any]) -> re.Pattern[str] | None:
-    """The marks that all cells of a column have around or before their names, such as `<a><b>`, `#a #b`, `"a", "b"` or
-    `{a, b}`: one of `AROUND` or `BRACKETS`; None if a cell has none, or if all are lists of true and false. Empty cells
-    do not matter."""
-    left: Sequence[re.Pattern[str]] = ()
-    only_truths = True
-    for cell in cells:
-        text = cell.strip() if isinstance(cell, str) else cell
-        if text in (None, "", "[]", "()", "{}"):
-            continue
-        if not isinstance(text, str):
-            return None
-        every = left or (*AROUND, *BRACKETS)
-        left = [p for p in every if (p if p in BRACKETS else re.compile(f"(?:{p.pattern}{BETWEEN})+")).fullmatch(text)]
-        if not left:
-            return None
-        only_truths = only_truths and TRUTHS.fullmatch(text) is not None
-    return left[0] if left and not only_truths else None
-
-
-def without_marks(cell: Any, marks: re.Pattern[str] | None) -> Any:
-    """A cell without the marks around its names: a text for brackets, else a list of names."""
-    if marks is None or not isinstance(cell, str):
-        return cell
-    found = marks.findall(cell)
-    return found if marks in AROUND else found[0] if found else ""
 
 
 def _of_mapping(value: Mapping[str, Any], place: str) -> list[str]:
@@ -166,6 +129,125 @@ def _of_mapping(value: Mapping[str, Any], place: str) -> list[str]:
             "probabilities; or give a list of names."
         )
     return [str(name) for name, number in value.items() if number]
+
+
+# --- layouts of a column ----------------------------------------------------------------------------------------------
+
+EMPTY = ("", "[]", "()", "{}")
+BITS = re.compile(r"""['"\[]*[01]{2,}['"\]]*""")
+_MARK = rf"[\s{SEPARATORS}'\"()\[\]{{}}]"
+TRUTHS = rf"(?i:{_MARK}*(?:true|false)(?:{_MARK}+(?:true|false))+{_MARK}*)"
+VECTORS = "cells such as {cell!r} are vectors of 0 and 1. If they are names, give --label_format names."
+MARKS = (
+    "labels are read without the marks around them, {cell!r} as {values}. If the marks belong to names, give "
+    "--label_separator none."
+)
+
+
+class Layout(NamedTuple):
+    """A way to write the label sets of a column.
+
+    Attributes:
+        example: a cell.
+        fits: True for a column that is written so, by its texts that are not empty, with their counts.
+        plain: a cell -> what [`label_cell`] reads in its place.
+        note: what is read from such cells, and what to do if they are something else.
+        vectors: True if the values are 0 and 1, for each label.
+    """
+
+    example: str
+    fits: Callable[[Counter[str]], bool]
+    plain: Callable[[Any], Any]
+    note: str = ""
+    vectors: bool = False
+
+
+def _text(cell: Any) -> str:
+    """A cell as a text, also a list of one value, or one of texts, which get commas; a comma for anything else."""
+    if isinstance(cell, (list, tuple, np.ndarray)) and len(cell) == 1:
+        cell = cell[0]
+    elif isinstance(cell, (list, tuple)) and all(isinstance(value, str) for value in cell):
+        cell = ",".join(cell)
+    if isinstance(cell, Collection) and not isinstance(cell, str):
+        return ","
+    return "" if cell is None or cell != cell else str(cell).strip()
+
+
+def is_filled(cell: Any) -> bool:
+    """True for a cell that is not empty, nor an empty list."""
+    return _text(cell) not in EMPTY
+
+
+def _every(pattern: str) -> Callable[[Counter[str]], bool]:
+    return lambda texts: all(map(re.compile(pattern).fullmatch, texts))
+
+
+def _around(example: str, name: str) -> Layout:
+    """Marks around each name, or before it, with or without separators between them."""
+    return Layout(example, _every(rf"(?:{name}[\s,;|]*)+"), lambda cell: re.findall(name, _text(cell)), MARKS)
+
+
+def _within(example: str) -> Layout:
+    """Brackets around all names of a cell, which are no list of numbers, or of texts in quotes, and no mapping."""
+    begin, end = example[0], example[-1]
+    pattern = rf"\{begin}(?=.*[^\W\d])([^\{begin}\{end}\"'{':' * (begin == '{')}]+)\{end}"
+    return Layout(example, _every(pattern), lambda cell: "".join(re.findall(pattern, _text(cell))), MARKS)
+
+
+def _are_bits(texts: Counter[str]) -> bool:
+    """True if most texts are bit strings of one length. The others are mistakes, which are named later."""
+    if any(map(re.compile(f"[{SEPARATORS}]").search, texts)):
+        return False
+    lengths: Counter[int] = Counter()
+    for text, count in texts.items():
+        lengths[len(_bits(text)) if BITS.fullmatch(text) else 0] += count
+    length, count = lengths.most_common(1)[0]
+    zeros = length > 2 or any(_bits(text)[:1] == ["0"] for text in texts)  # 10 and 11 alone are ids
+    return length > 0 and zeros and count >= MOSTLY * texts.total()
+
+
+def _bits(cell: Any) -> Any:
+    return re.findall("[01]", _text(cell)) if BITS.fullmatch(_text(cell)) else cell
+
+
+def _truths(cell: Any) -> list[int]:
+    return [int(word.lower() == "true") for word in re.findall("(?i)true|false", _text(cell))]
+
+
+LAYOUTS = (  # the first that fits
+    Layout("true,false", _every(TRUTHS), _truths, VECTORS, vectors=True),
+    Layout("0110", _are_bits, _bits, VECTORS, vectors=True),
+    _around("<a><b>", r"<([^<>]+)>"),
+    _around("__label__a __label__b", r"__label__([^\s,;|]+)"),
+    _around("#a #b", r"#([^\s#,;|]+)"),
+    _around('"a", "b"', r'"([^"]+)"'),
+    _around("'a', 'b'", r"'([^']+)'"),
+    _within("[a, b]"),
+    _within("(a, b)"),
+    _within("{a, b}"),
+)
+PLAIN = Layout("a|b", lambda texts: True, lambda cell: cell)  # each cell says by itself how it is read
+
+
+def layout_of(cells: Iterable[Any], label_format: str, separator: str | None = None) -> Layout:
+    """The layout of a column: the first of `LAYOUTS` that fits, else `PLAIN`. Its note has the first cell as example.
+
+    Args:
+        cells: of all splits. Names in lists have no marks around them.
+        label_format: as in [`label_matrix`]; ids and names are no vectors.
+        separator: as in [`label_cell`]; names beside one that is given have no marks around them.
+    """
+    cells = [*filter(is_filled, cells)]
+    texts = Counter(map(_text, cells))
+    vectors = label_format in ("auto", "multi_hot")
+    marks = separator is None and not any(isinstance(cell, (list, tuple, np.ndarray)) for cell in cells)
+    for layout in LAYOUTS:
+        if texts and (vectors if layout.vectors else marks) and layout.fits(texts):
+            example = next(iter(texts))
+            plain = layout.plain(example)
+            values = few([*map(str, plain)]) if isinstance(plain, list) else plain
+            return layout._replace(note=layout.note.format(cell=example, values=values))
+    return PLAIN
 
 
 def cell_writer(names: Sequence[str]) -> Callable[[Sequence[str]], str]:
@@ -224,8 +306,6 @@ def label_matrix(
     if label_format not in FORMATS:
         expected = f"{', '.join(FORMATS)}, or, to train, {PROBABILITIES}"
         raise DataError(f"`label_format` is {label_format!r}; it must be one of {expected}.")
-    if label_format in ("auto", "multi_hot") and (vectors := as_vectors(cells)) is not cells:
-        cells, label_format = vectors, "multi_hot"
     values = [cell for rows in cells.values() for cell in rows]
     guessed = label_format == "auto"
     if guessed:
@@ -366,28 +446,6 @@ def _is_written(cell: Any) -> bool:
     return isinstance(cell, str) and not cell.lstrip().startswith(("[", "(", "{"))
 
 
-def as_vectors(cells: dict[str, list[list]]) -> dict[str, list[list]]:
-    """Cells by split, with bit strings of one length, such as 01100, or lists of true and false of one length, as lists
-    of 0 and 1; the same object without any. If most cells are bit strings, others are mistakes, which stay as they are
-    and are named later."""
-    every = [cell for rows in cells.values() for cell in rows]
-    lengths = {len(cell) for cell in every}
-    if len(lengths) == 1 and max(lengths) > 1 and {str(v).lower() for cell in every for v in cell} == {*TRUTH}:
-        return {split: [[TRUTH.index(str(v).lower()) for v in cell] for cell in rows] for split, rows in cells.items()}
-    if any(len(cell) > 1 for rows in cells.values() for cell in rows):
-        return cells
-    counts = Counter(str(cell[0]) for rows in cells.values() for cell in rows if cell)
-    length = Counter(map(len, counts.elements())).most_common(1)[0][0] if counts else 0
-    found = {text for text in counts if len(text) == length and BITS.fullmatch(text)}
-    zeros = any(text[0] == "0" for text in found)  # 10 and 11 alone are ids
-    if not found or not (zeros or length > 2) or sum(counts[t] for t in found) < MOSTLY * counts.total():
-        return cells
-    return {
-        split: [list(str(cell[0])) if cell and str(cell[0]) in found else cell for cell in rows]
-        for split, rows in cells.items()
-    }
-
-
 def gold_labels(
     cells: list[list], labels: Sequence[str], names: Sequence[str] | None, label_format: str, source: str
 ) -> np.ndarray:
@@ -402,10 +460,10 @@ def gold_labels(
         DataError: as there; or a row has a label unknown to the model.
     """
     own = set(labels)
-    if label_format in ("auto", "multi_hot") and not own.intersection(str(value) for cell in cells for value in cell):
-        every = {"all": cells}
-        vectors = as_vectors(every)
-        cells, label_format = vectors["all"], label_format if vectors is every else "multi_hot"
+    known_here = any(str(value) in own for cell in cells for value in cell)
+    layout = PLAIN if known_here else layout_of(cells, label_format)
+    if layout.vectors:
+        cells, label_format = [label_cell(layout.plain(cell), source) for cell in cells], "multi_hot"
     known = guess_format(cells, len(names or labels)) if label_format == "auto" else label_format
     may_be_names = known == "ids" or any(str(v) not in MULTI_HOT for cell in cells for v in cell if v is not None)
     if may_be_names and label_format == "auto" and not names and _are_names(cells, labels):

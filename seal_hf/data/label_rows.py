@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mimetypes
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -32,7 +31,7 @@ from .exports import STATUS, rejected
 from .feature_tables import feature_lists, number_columns
 from .image_files import IMAGE_SUFFIXES
 from .image_tables import image_column, image_paths, is_image, names_images
-from .label_cells import column_labels, label_cell, marks_around, without_marks
+from .label_cells import PLAIN, Layout, column_labels, is_filled, label_cell, layout_of
 from .line_files import Indices, indices_of, is_sparse
 from .row_tables import Chunk, DataTable, LineTable, Row, Table, parts
 from .table_sources import is_stored, table_files
@@ -116,15 +115,17 @@ class TextReader:
             return found.astype(np.int8)
         if self.label_column is None:
             return None
-        column, mark = self.label_column, self.separator
-        cells = [(without_marks(row[column], self._around), self.table.place(number)) for number, row in part]
-        return [label_cell(cell, place, True, mark) for cell, place in cells]
+        cells = ((self._layout.plain(row[self.label_column]), self.table.place(number)) for number, row in part)
+        return [label_cell(cell, place, self.separator) for cell, place in cells]
 
     @cached_property
-    def _around(self) -> re.Pattern[str] | None:
-        """The marks around names in the cells of label sets; the first cell without ends the search."""
-        column = str(self.label_column)
-        return marks_around(row[column] for _, row in self.table) if self.separator is None else None
+    def _layout(self) -> Layout:
+        """The layout of the column of label sets; vectors are found later, by their format. Most columns have none,
+        as the first filled cell tells."""
+        column, mark = str(self.label_column), self.separator
+        first = islice((row[column] for _, row in self.table if is_filled(row[column])), 1)
+        found = layout_of(first, "names", mark)
+        return found if found is PLAIN else layout_of((row[column] for _, row in self.table), "names", mark)
 
     @cached_property
     def _marks(self) -> bool:

@@ -53,17 +53,15 @@ from .hierarchy import Pairs, with_hierarchy
 from .hygiene import keys_of, name_notes, separator_notes, single_label_notes
 from .image_tables import image_column, named_images, stored_images
 from .label_cells import (
-    as_vectors,
     column_labels,
     guess_format,
     label_cell,
     label_matrix,
-    marks_around,
+    layout_of,
     place_of,
     say_yes_or_no,
     soft_matrix,
     split_joined,
-    without_marks,
 )
 from .line_files import LINES, SUFFIXES
 from .name_files import LABEL_LIST, names_beside, names_of_file
@@ -574,21 +572,17 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
     for split, rows in found.splits.items():
         need_column(column, rows, "label_column", found.place(split), BARE[split == "test"])
     raw = {split: rows[column] for split, rows in found.splits.items()}
-    around = marks_around(cell for rows in raw.values() for cell in rows) if mark is None else None
-    if around is not None:
-        example = next(cell for rows in raw.values() for cell in rows if around.search(str(cell)))
-        found.notes.append(
-            f"labels are read without the marks around them, {example!r} as {few(around.findall(example))}. If the "
-            "marks belong to names, give --label_separator none."
-        )
-        raw = {split: [without_marks(cell, around) for cell in rows] for split, rows in raw.items()}
+    classes = found.classes.get(column)
+    layout = layout_of((cell for rows in raw.values() for cell in rows), "ids" if classes else label_format, mark)
+    found.notes += [layout.note] if layout.note else []
+    raw = {split: [*map(layout.plain, rows)] for split, rows in raw.items()}
     cells = {
-        split: [label_cell(v, found.place(split, i), True, mark) for i, v in enumerate(rows)]
-        for split, rows in raw.items()
+        split: [label_cell(v, found.place(split, i), mark) for i, v in enumerate(rows)] for split, rows in raw.items()
     }
     if mark not in (None, "none") and not any(mark in str(cell) for rows in raw.values() for cell in rows):
         found.notes.append(f"{mark!r}, the label_separator, is in no cell: each cell is one label.")
-    classes = found.classes.get(column)
+    if layout.vectors:
+        label_format = "multi_hot"
     if (
         classes
         and label_format == "auto"
@@ -601,11 +595,6 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
     if form == "names" and not classes and mark is None:
         cells, note = split_joined(cells, raw, known)
         found.notes += [note] if note else []
-    if label_format in ("auto", "multi_hot"):
-        vectors = _vectors(found, cells)
-        if vectors is not cells:
-            form = label_format = "multi_hot"
-            cells = vectors
     values = [cell for rows in cells.values() for cell in rows]
     if known is None and found.names_of_ids is not None:
         names, file = found.names_of_ids
@@ -631,16 +620,6 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
 
 def _form(cells: dict[str, list[list]]) -> str:
     return guess_format([cell for rows in cells.values() for cell in rows], None)
-
-
-def _vectors(found: Reading, cells: dict[str, list[list]]) -> dict[str, list[list]]:
-    """Cells, with bit strings as vectors, which is noted; the same object without any."""
-    vectors = as_vectors(cells)
-    if vectors is not cells:
-        example = next(cell for rows in cells.values() for cell in rows if cell)
-        shown = ",".join(map(str, example))
-        found.notes.append(f"cells such as {shown} are vectors of 0 and 1. If they are names: --label_format names.")
-    return vectors
 
 
 def _split_column_note(rows: Rows) -> list[str]:

@@ -647,7 +647,7 @@ def _gold_table(
         )
         if named is not None:
             return named, ids, notes
-        cells = [label_cell(row[column], table.place(number), keep_empty=True) for number, row in rows]
+        cells = [label_cell(row[column], table.place(number)) for number, row in rows]
         return gold_labels(cells, scores.labels, table.label_names(column), label_format, table.source), ids, notes
     _check_same(own, scores.labels, table.source)
     columns = {label: [row[label] for _, row in rows] for label in own}
