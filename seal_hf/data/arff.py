@@ -19,9 +19,8 @@ import numpy as np
 
 from ..utils.messages import did_you_mean, few
 from .column_choice import is_index
-from .common import SPLITS, DataError, MultiLabelData, Origins, check_finite, feature_data, id_column
+from .common import SPLITS, DataError, MultiLabelData, Origins, check_finite, feature_data, id_column, place_of
 from .hierarchy import path_hierarchy
-from .label_cells import place_of
 from .row_tables import Chunk, parts
 from .stratified import stratified_split
 from .table_sources import chosen_split

@@ -1,4 +1,4 @@
-"""What the columns of a table hold: numbers, yes and no, dates, ids, names of files, or texts; and the choice of those
+"""What the columns of a table hold: numbers, dates, ids, names of files, or texts; and the choice of those
 with texts, features or images, and labels."""
 
 from __future__ import annotations
@@ -13,16 +13,12 @@ from ..utils.messages import did_you_mean, few
 from .common import IMAGE, DataError
 from .hygiene import looks_like_data
 from .image_files import IMAGE_SUFFIXES
+from .label_columns import UNKNOWN, is_yes_no, is_zero_one
 
 PROBABILITIES = "probabilities"  # a format of labels
 LOOKED_AT = 1000  # rows that tell what a column holds
 MOSTLY = 0.8  # share of values by which a column is one of numbers
 FEW_ROWS = 10  # fewer rows tell nothing about repeated values
-ONES = ("1", "1.0", "true", "yes", "y", "t", "x", "✓", "✔", "☑", "+", "ja", "oui", "si", "sí")
-ZEROS = ("0", "0.0", "false", "no", "n", "f", "-", "☐", "nein", "non")
-MARKS = ("x", "✓", "✔", "☑")  # beside these, an empty cell means no
-DIGITS = ("0", "1", "0.0", "1.0")
-UNKNOWN = (-1, "-1", "-1.0", "", "nan", None)  # cells of unknown labels
 
 _DAY = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|\d{1,2} \w{3,9}\.? \d{4})"
 _TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?(?:Z|[+-]\d{2}:?\d{2})?"
@@ -121,53 +117,11 @@ def suffixes(values: Sequence[Any]) -> list[str]:
     return sorted({PurePath(value.replace("\\", "/")).suffix.lower() for value in values if isinstance(value, str)})
 
 
-def zero_one(value: Any) -> float | None:
-    """0 or 1, also in words, or -1 for unknown; None for anything else."""
-    if isinstance(value, str):
-        value = value.strip().lower()
-    if value in UNKNOWN or value != value:
-        return -1.0
-    if isinstance(value, str):
-        return 1.0 if value in ONES else 0.0 if value in ZEROS else None
-    return float(value) if isinstance(value, (int, float)) and value in (0, 1) else None
-
-
-def is_zero_one(values: Sequence[Any]) -> bool:
-    """True if a column holds only 0 and 1, as numbers or in words such as yes and no, and unknown labels."""
-    try:
-        distinct = set(values)
-    except TypeError:  # lists
-        return False
-    numbers = {zero_one(value) for value in distinct}
-    return bool(numbers & {0.0, 1.0}) and None not in numbers
-
-
-def is_yes_no(values: Iterable[Any]) -> bool:
-    """True if a column holds 0 and 1 in words alone, such as yes and no, or x and nothing; not as numbers."""
-    words = {value.strip().lower() for value in values if isinstance(value, str)} - {""}
-    return bool(words) and words <= {*ONES, *ZEROS} and not words & {*DIGITS, *UNKNOWN}
-
-
-def has_marks(columns: Iterable[Iterable[Any]]) -> bool:
-    """True if columns of labels hold marks such as x, beside which an empty cell means no."""
-    return any(
-        isinstance(value, str) and value.strip().lower() in MARKS for values in columns for value in distinct(values)
-    )
-
-
-def distinct(values: Iterable[Any]) -> Iterable[Any]:
-    """The values of a column, each once; all of them if it holds lists."""
-    values = list(values)
-    try:
-        return set(values)
-    except TypeError:
-        return values
-
-
 def valid_text(text: str, place: str) -> str:
     """The text, if it can be written. JSON may contain half of a surrogate pair, as in a text cut by bytes."""
     try:
-        text.encode("utf-8")
+        if not text.isascii():
+            text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise DataError(f"{place}: {text[:60]!r} is not valid text ({error.reason}). Correct or remove it.") from error
     return text

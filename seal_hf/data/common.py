@@ -30,6 +30,12 @@ class DataError(ValueError):
     """A mistake in the data or in the request for it; the message names the file, the row or the column."""
 
 
+def place_of(source: str, split: str, row: int | None = None) -> str:
+    """The place of a mistake: `source, train split, row 3`; a single file has no splits yet."""
+    place = source if split == "all" else f"{source}, {split} split"
+    return place if row is None else f"{place}, row {row} (counting from 0)"
+
+
 class Scaling(NamedTuple):
     """Normalisation of features: x -> (x - shift) * scale, with shift and scale (F,). The model saves it."""
 

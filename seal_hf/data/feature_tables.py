@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .column_choice import FEATURES
-from .common import DataError, check_finite
-from .label_cells import place_of
+from .common import DataError, check_finite, place_of
 from .row_tables import Table
 
 LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 MISSING = ("nan", "null", "<na>", "n/a", "na", "none")  # texts that were missing values
-SEPARATORS = "|;,｜；，、،؛"  # in label cells; the first one in a cell separates it
-OTHER_MARKS = (" ", "/", "+", "&", "\n")  # these do not separate
 SHOWN = 3
 
 
@@ -55,43 +53,6 @@ def _spelling(name: str) -> str:
     """The name without case, blanks, invisible characters, and the forms that Unicode calls compatible."""
     plain = unicodedata.normalize("NFKC", name)
     return "".join(char for char in plain if unicodedata.category(char)[0] not in "CZ").casefold()
-
-
-def separator_notes(cells: Iterable[Any], names: Sequence[str]) -> list[str]:
-    """Notes on separators that make more labels than there seem to be.
-
-    Args:
-        cells: raw label cells.
-        names: the labels read from them.
-    """
-    texts = [cell for cell in cells if isinstance(cell, str) and not cell.lstrip().startswith(("[", "(", "{"))]
-    used = Counter(next((mark for mark in SEPARATORS if mark in text), "") for text in texts)
-    marks = [mark for mark in SEPARATORS if used[mark]]
-    if len(marks) > 1:
-        parts = {part.strip() for text in texts for part in text.split(marks[0])} - {""}
-        others = sum(used[mark] for mark in marks[1:])
-        if len(parts) < len(names):
-            return [
-                f"{marks[0]!r} separates labels in {used[marks[0]]} rows, and {' or '.join(map(repr, marks[1:]))} in "
-                f"{others} others: {len(names)} labels, but {len(parts)} if only {marks[0]!r} separates. If the other "
-                "mark belongs to names, write the cells as JSON lists."
-            ]
-    distinct = set(texts)
-    if marks == [","] and len(distinct) < len(names) and 2 * len(distinct) <= len(texts):
-        cell = next(text for text in texts if "," in text)
-        return [
-            f"commas separate {len(names)} labels in {len(distinct)} different cells, such as {cell[:60]!r}. If the "
-            "comma belongs to a name, write the cells as JSON lists."
-        ]
-    for mark in OTHER_MARKS:
-        parts = {part.strip() for name in names for part in name.split(mark)} - {""}
-        if len(names) > 5 and 2 * len(parts) <= len(names):
-            holding = sum(mark in name for name in names)
-            return [
-                f"{holding} of {len(names)} labels contain {mark!r}, which does not separate labels; if it did, there "
-                f"would be {len(parts)}. If it should, give --label_separator {mark!r}."
-            ]
-    return []
 
 
 def repeat_notes(rows: Mapping[str, Sequence[Hashable]]) -> list[str]:

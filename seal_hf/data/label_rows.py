@@ -21,7 +21,6 @@ from .column_choice import (
     check_header,
     check_texts,
     find_text_column,
-    has_marks,
     need_column,
     text_cell,
     text_columns,
@@ -31,7 +30,8 @@ from .exports import STATUS, rejected
 from .feature_tables import feature_lists, number_columns
 from .image_files import IMAGE_SUFFIXES
 from .image_tables import image_column, image_paths, is_image, names_images
-from .label_cells import PLAIN, Layout, column_labels, is_filled, label_cell, layout_of
+from .label_cells import PLAIN, Layout, is_filled, label_cell, layout_of
+from .label_columns import column_labels, has_marks
 from .line_files import Indices, indices_of, is_sparse
 from .row_tables import Chunk, DataTable, LineTable, Row, Table, parts
 from .table_sources import is_stored, table_files
@@ -115,7 +115,7 @@ class TextReader:
             return found.astype(np.int8)
         if self.label_column is None:
             return None
-        cells = ((self._layout.plain(row[self.label_column]), self.table.place(number)) for number, row in part)
+        cells = ((self._layout.read(row[self.label_column]), self.table.place(number)) for number, row in part)
         return [label_cell(cell, place, self.separator) for cell, place in cells]
 
     @cached_property

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,6 @@ from .column_choice import (
     Rows,
     check_texts,
     choose,
-    has_marks,
     inputs_of,
     kind_of_strings,
     need_column,
@@ -45,27 +45,22 @@ from .common import (
     find_data,
     groups_of,
     label_data,
+    place_of,
 )
 from .embedded import load_digit_groups, load_digit_images
 from .exports import rejected
 from .feature_tables import are_lists, feature_lists, feature_names, feature_rows, has_features, number_columns
 from .hierarchy import Pairs, with_hierarchy
-from .hygiene import keys_of, name_notes, separator_notes, single_label_notes
+from .hygiene import keys_of, name_notes, single_label_notes
 from .image_tables import image_column, named_images, stored_images
-from .label_cells import (
-    column_labels,
-    guess_format,
-    label_cell,
-    label_matrix,
-    layout_of,
-    place_of,
-    say_yes_or_no,
-    soft_matrix,
-    split_joined,
-)
+from .label_cells import NONE, label_cell, layout_of
+from .label_columns import column_labels, has_marks, say_yes_or_no
+from .label_matrix import guess_format, label_matrix
 from .line_files import LINES, SUFFIXES
 from .name_files import LABEL_LIST, names_beside, names_of_file
 from .row_tables import LineTable, Table
+from .separators import separator_notes, split_joined
+from .soft_labels import soft_matrix
 from .stratified import complete_splits
 from .table_sources import SPLIT_WORDS, Tables, check_one_kind, tables_of
 from .unlabelled import add_label_sets, check_numbers, limit_validation, part_label_sets
@@ -379,6 +374,10 @@ def load_read(
     _leave_out_unlabelled(found, chosen)
     values = _inputs(found, inputs, chosen)
     _leave_out_rejected(found, chosen, values)
+    for split, rows in found.splits.items():
+        for name in chosen.each if chosen.labels is None else [chosen.labels]:
+            flag = "label_columns" if chosen.labels is None else "label_column"
+            need_column(name, rows, flag, found.place(split), BARE[split == "test"])
     soft: dict[str, np.ndarray] = {}
     if columns.label_format == PROBABILITIES:
         soft, names = _soft_labels(found, chosen)
@@ -540,8 +539,6 @@ def _label_columns(found: Reading, names: Sequence[str]) -> dict[str, np.ndarray
     matrices = {}
     marks = has_marks(rows.get(name, ()) for rows in found.splits.values() for name in names)
     for split, rows in found.splits.items():
-        for name in names:
-            need_column(name, rows, "label_columns", found.place(split), BARE[split == "test"])
         place = partial(found.place, split)
         matrices[split] = column_labels({name: rows[name] for name in names}, place, marks, found.classes)
     named = {name: found.classes[name] for name in names if not say_yes_or_no(found.classes.get(name, ("no", "yes")))}
@@ -554,14 +551,9 @@ def _soft_labels(found: Reading, chosen: Chosen) -> tuple[dict[str, np.ndarray],
     """Probabilities of labels, (N, L) by split, -1 for unknown, and label names."""
     cells: dict[str, Sequence[Any]] = {}
     for split, rows in found.splits.items():
-        for name in [chosen.labels] if chosen.labels is not None else chosen.each:
-            need_column(name, rows, "label_column", found.place(split), BARE[split == "test"])
-        if chosen.labels is not None:
-            cells[split] = rows[chosen.labels]
-        else:
-            cells[split] = [
-                dict(zip(chosen.each, row, strict=True)) for row in zip(*(rows[n] for n in chosen.each), strict=True)
-            ]
+        values = zip(*(rows[name] for name in chosen.each), strict=True)
+        each = [dict(zip(chosen.each, row, strict=True)) for row in values]
+        cells[split] = each if chosen.labels is None else rows[chosen.labels]
     known = None if chosen.labels is None else found.names or (found.names_of_ids or [None])[0]
     return soft_matrix(cells, chosen.each or known, found.place)
 
@@ -569,33 +561,28 @@ def _soft_labels(found: Reading, chosen: Chosen) -> tuple[dict[str, np.ndarray],
 def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str, np.ndarray], list[str]]:
     """Label sets, (N, L) by split, and label names, from one column of label sets."""
     label_format, mark = columns.label_format, columns.label_separator
-    for split, rows in found.splits.items():
-        need_column(column, rows, "label_column", found.place(split), BARE[split == "test"])
     raw = {split: rows[column] for split, rows in found.splits.items()}
     classes = found.classes.get(column)
-    layout = layout_of((cell for rows in raw.values() for cell in rows), "ids" if classes else label_format, mark)
+    layout = layout_of(chain(*raw.values()), "ids" if classes else label_format, mark)
     found.notes += [layout.note] if layout.note else []
-    raw = {split: [*map(layout.plain, rows)] for split, rows in raw.items()}
+    raw = {split: [*map(layout.read, rows)] for split, rows in raw.items()}
     cells = {
         split: [label_cell(v, found.place(split, i), mark) for i, v in enumerate(rows)] for split, rows in raw.items()
     }
-    if mark not in (None, "none") and not any(mark in str(cell) for rows in raw.values() for cell in rows):
+    if mark not in (None, NONE) and not layout.vectors and not any(mark in str(v) for v in chain(*raw.values())):
         found.notes.append(f"{mark!r}, the label_separator, is in no cell: each cell is one label.")
+    values = [*chain(*cells.values())]
     if layout.vectors:
         label_format = "multi_hot"
-    if (
-        classes
-        and label_format == "auto"
-        and all(len(set(cell)) == len(cell) for rows in cells.values() for cell in rows)
-    ):
+    elif classes and label_format == "auto" and all(len(set(cell)) == len(cell) for cell in values):
         label_format = "ids"
     known = classes or found.names
     file = LABEL_LIST if known and not classes else None
-    form = _form(cells) if label_format == "auto" else label_format
+    form = guess_format(values, None) if label_format == "auto" else label_format
     if form == "names" and not classes and mark is None:
-        cells, note = split_joined(cells, raw, known)
-        found.notes += [note] if note else []
-    values = [cell for rows in cells.values() for cell in rows]
+        cells, notes = split_joined(cells, known, raw)
+        found.notes += notes
+        values = [*chain(*cells.values())]
     if known is None and found.names_of_ids is not None:
         names, file = found.names_of_ids
         ids = [str(v).isdigit() and int(v) < len(names) for cell in values for v in cell if v is not None]
@@ -608,7 +595,7 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
     if known and not classes and form == "ids" and not any((matrix[:, 0] > 0).any() for matrix in labels.values()):
         found.notes.append(f"no row has the id 0, {names[0]!r}. Ids count from 0: do those of the data count from 1?")
     if not known:
-        found.notes += separator_notes([cell for rows in raw.values() for cell in rows], names) if mark is None else []
+        found.notes += separator_notes(chain(*raw.values()), names) if mark is None else []
         unused = int((sum((matrix != 0).sum(0) for matrix in labels.values()) == 0).sum())
         if unused and form == "ids":
             found.notes.append(
@@ -616,10 +603,6 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
                 "give --label_format names."
             )
     return labels, names
-
-
-def _form(cells: dict[str, list[list]]) -> str:
-    return guess_format([cell for rows in cells.values() for cell in rows], None)
 
 
 def _split_column_note(rows: Rows) -> list[str]:

@@ -23,12 +23,14 @@ import numpy as np
 
 from ..core.arrays import sigmoid
 from ..utils.messages import few
-from .column_choice import INDEXES, LABELS, has_marks, usual_column
+from .column_choice import INDEXES, LABELS, usual_column
 from .common import WRITE_ZERO, DataError
-from .hygiene import SEPARATORS
-from .label_cells import column_labels, gold_labels, in_order, label_cell
+from .label_cells import label_cell
+from .label_columns import column_labels, has_marks
+from .label_matrix import gold_labels, in_order
 from .late import pa, parquet
 from .row_tables import FIRST, LineTable, ParquetTable
+from .separators import SEPARATORS
 from .stored_arrays import BROKEN, reason
 from .table_sources import open_table
 
@@ -640,15 +642,13 @@ def _gold_table(
                 f"{table.source} has no column {column!r}; its columns are {few(table.columns)}. Name the right one "
                 "with --label_column."
             )
-        named = (
-            None
-            if label_format not in ("auto", "names") or table.label_names(column)
-            else _named_sets([row[column] for _, row in rows], scores.labels)
-        )
+        names = table.label_names(column)
+        may_be_plain = label_format in ("auto", "names") and not names
+        named = _named_sets([row[column] for _, row in rows], scores.labels) if may_be_plain else None
         if named is not None:
             return named, ids, notes
         cells = [label_cell(row[column], table.place(number)) for number, row in rows]
-        return gold_labels(cells, scores.labels, table.label_names(column), label_format, table.source), ids, notes
+        return gold_labels(cells, scores.labels, names, label_format, table.source), ids, notes
     _check_same(own, scores.labels, table.source)
     columns = {label: [row[label] for _, row in rows] for label in own}
     marks = has_marks(columns.values())

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from ..utils.messages import closest, did_you_mean
 from .common import DataError
-from .label_cells import list_in_text
+from .label_cells import parsed
 
 USUAL = {
     "word_column": ("words", "tokens", "tokenized_text"),
@@ -435,7 +435,7 @@ def _are_at(spans: Sequence[tuple[int, int]], places: Sequence[tuple[int, int]] 
 def listed(value: Any, where: str) -> Any:
     """A list that is written as a text, as pandas does in a csv; other values unchanged."""
     is_list = isinstance(value, str) and value.strip().startswith("[") and value.strip().endswith("]")
-    return list_in_text(value.strip(), where) if is_list else value
+    return parsed(value.strip(), where) if is_list else value
 
 
 def _tags_in(value: Any, where: str) -> Any:

@@ -12,7 +12,8 @@ from pyarrow import parquet
 
 from seal_hf.data import DataError, load_multilabel
 from seal_hf.data.arff import ArffReader, find_arff
-from seal_hf.data.label_cells import cell_writer, gold_labels, label_cell
+from seal_hf.data.label_cells import cell_writer, label_cell
+from seal_hf.data.label_matrix import gold_labels
 from seal_hf.data.label_rows import FeatureTable, TextReader, text_column_of
 from seal_hf.data.table_sources import open_table
 from seal_hf.data.writers import table_writer

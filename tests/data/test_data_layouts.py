@@ -14,7 +14,8 @@ import pytest
 from seal_hf import load_masks, load_multilabel, load_srl, load_tags, load_trees
 from seal_hf.data import DataError, kind_of
 from seal_hf.data.image_files import pixels
-from seal_hf.data.label_cells import gold_labels
+from seal_hf.data.label_cells import LAYOUTS, PLAIN, layout_of
+from seal_hf.data.label_matrix import gold_labels
 from seal_hf.data.label_rows import FeatureTable, TextReader
 from seal_hf.data.mask_values import MaskValues
 from seal_hf.data.pictures import pictures_of
@@ -325,6 +326,46 @@ def test_gold_cells_are_separated_by_a_mark_that_joins_labels_of_the_model():
     found = gold_labels([["a#b"], ["c"], ["b"]], ["a", "b", "c"], None, "auto", "new.csv")
     assert found.tolist() == [[1, 1, 0], [0, 0, 1], [0, 1, 0]]
     assert gold_labels([["011"], ["100"]], ["a", "b", "c"], None, "auto", "new.csv").tolist() == [[0, 1, 1], [1, 0, 0]]
+
+
+def test_each_layout_of_a_column_is_that_of_its_example():
+    for layout in LAYOUTS:
+        assert layout_of([layout.example, "", None], "auto").example == layout.example
+        assert layout_of([layout.example, "a|b"], "auto") is PLAIN
+    assert [layout_of(["[]", None], label_format) for label_format in ("auto", "names")] == [PLAIN] * 2
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["true,false,true", "false,false,true"],
+        ["true false TRUE", "false false true"],
+        ["[True, False, True]", "[False, False, True]"],
+        ["[ True False True]", "[False False True]"],
+        ['["true","false","true"]', '["false","false","true"]'],
+        ["101", "001"],
+        ['"101"', '"001"'],
+    ],
+)
+def test_vectors_are_read_and_a_row_without_one_is_refused(tmp_path, cells):
+    def write(cells):
+        quoted = [cell.replace('"', '""') for cell in cells]
+        (tmp_path / "a.csv").write_text("text,labels\n" + "".join(f'text {i},"{c}"\n' for i, c in enumerate(quoted)))
+        return str(tmp_path / "a.csv")
+
+    data = load_multilabel(write(cells * 12))
+    assert label_rows(data) == {(f"text {i}", frozenset("02" if i % 2 == 0 else "2")): 1 for i in range(24)}
+    assert f"{cells[0]!r} are vectors of 0 and 1" in " ".join(data.notes)
+    reader = TextReader(open_table(write(cells)), "text", "labels")
+    found = [cell for chunk in reader.chunks(1) for cell in chunk.gold]
+    assert gold_labels(found, ["a", "b", "c"], None, "auto", "a.csv").tolist() == [[1, 0, 1], [0, 0, 1]]
+    with pytest.raises(DataError, match="line 26: the multi-hot labels have 0 entries, expected 3"):
+        load_multilabel(write([*cells * 12, ""]))
+
+
+def test_whole_numbers_with_and_without_a_point_are_the_same_names():
+    assert gold_labels([["2019.0"], [2020.0]], ["2019", "2020"], None, "names", "").tolist() == [[1, 0], [0, 1]]
+    assert gold_labels([["2019.0"], ["x"]], ["2019.0", "x"], None, "auto", "").tolist() == [[1, 0], [0, 1]]
 
 
 def test_gold_cells_are_read_without_marks_around_names(tmp_path):

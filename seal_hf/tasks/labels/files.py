@@ -22,7 +22,8 @@ from ...core.hierarchy import hierarchy_of
 from ...data.arff import ArffReader, find_arff, is_arff
 from ...data.column_choice import LABELS, need_column, usual_labels
 from ...data.common import WRITE_ZERO, DataError
-from ...data.label_cells import DIGITS, MULTI_HOT, gold_labels, in_order, label_cells, probability_cells
+from ...data.label_cells import DIGITS, label_cells, probability_cells
+from ...data.label_matrix import MULTI_HOT, gold_labels, in_order
 from ...data.label_rows import (
     FeatureTable,
     ImageFiles,
