@@ -236,12 +236,8 @@ def usual_labels(rows: Mapping[str, Sequence[Any]]) -> str | None:
 def _labels_asked(asked: Columns, rows: Mapping[str, Any], classes: Collection[str]) -> tuple[str | None, list[str]]:
     """The column of label sets, and the columns of labels, that are asked for or have usual names."""
     if asked.label_columns is not None:
-        words = _words(asked.label_columns)
-        if is_all_but(words):
-            words = [words[0].removeprefix(ALL_BUT).strip(), *words[1:]]
-            named = {name.strip() for word in words for name in ([word] if word in rows else word.split(","))}
-            return None, [name for name in rows if name not in named]
-        return None, [name.strip() for word in words for name in ([word] if word in rows else word.split(","))]
+        but, named = _named(asked.label_columns, rows)
+        return None, [name for name in rows if name not in named] if but else named
     labels = asked.label_column or usual_labels(rows)
     return (next(iter(classes)) if labels is None and len(classes) == 1 else labels), []
 
@@ -278,7 +274,7 @@ def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str, in
     several, what = _other_forms(rows) if labels not in classes and labels.lower() not in LABELS else ([], "")
     if labels in several:
         raise DataError(f"{source}: the column {labels!r} is one of several. The columns {few(several)} {what}")
-    if labels not in classes and labels.lower() not in LABELS and is_yes_no(_hashable(rows[labels])):
+    if labels not in classes and labels.lower() not in LABELS and is_yes_no(rows[labels]):
         shown = few(sorted({str(value) for value in rows[labels] if value not in UNKNOWN}))
         raise DataError(
             f"{source}: the column {labels!r} holds {shown} alone, which says whether a row has one label. Name the "
@@ -298,19 +294,14 @@ def _each_label(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> Chos
         if value not in (None, "auto", PROBABILITIES):
             raise DataError(f"`{name}` is for one column with all labels, but `label_columns` is set. Leave one out.")
     assert asked.label_columns is not None
-    words = _words(asked.label_columns)
-    if is_all_but(words):
+    if _named(asked.label_columns, rows)[0]:
         text = inputs.columns or text_columns(asked.text_column or find_text_column(rows, (), source), rows)
-        names = asked_columns(words, list(rows), (*text, asked.sample_weight, *INDEXES), source)
+        names = asked_columns(asked.label_columns, list(rows), (*text, asked.sample_weight, *INDEXES), source)
     else:
-        names = asked_columns(words, list(rows), (), source)
+        names = asked_columns(asked.label_columns, list(rows), (), source)
         text = inputs.columns or text_columns(asked.text_column or find_text_column(rows, names, source), rows)
     chosen = f"{_inputs_in_words(inputs, text)}; {_labels_of(names)}"
     return Chosen(text, None, names, _note(chosen, asked, rows, [*text, *names]))
-
-
-def _words(names: str | Sequence[str]) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
 
 
 def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> Chosen:
@@ -367,7 +358,7 @@ def _other_forms(rows: Rows) -> tuple[list[str], str]:
     shares = [name for name in rows if are_numbers(rows[name]) and _are_shares(rows[name])]
     if len(shares) > 1:
         return shares, "may be probabilities: give them by --label_columns, with --label_format probabilities."
-    values = {name: frozenset(map(str, shown_values(_hashable(rows[name])))) for name in rows}
+    values = {name: {str(v) for v in shown_values(rows[name]) if not isinstance(v, (list, dict))} for name in rows}
     same = ([name for name in rows if values[name] == each] for each in values.values() if len(each) == 2)
     alike = next((names for names in same if len(names) > 1), [])
     if alike:
@@ -398,14 +389,10 @@ def _note(chosen: str, asked: Columns, rows: Rows, taken: Sequence[str]) -> str:
     known = {*taken, asked.sample_weight, *INDEXES}
     left = [name for name in rows if name not in known and name.lower() not in IDENTIFIERS]
     if left:
-        kinds = {name: kind_of_strings(_hashable(rows[name])) for name in left}
+        kinds = {name: kind_of_strings(rows[name]) for name in left}
         shown = few([f"{name} ({kinds[name]})" if kinds[name] else name for name in left], 5)
         chosen = f"{chosen}; left out: {shown}" if chosen else f"left out: {shown}"
     return f"{chosen}." if chosen else ""
-
-
-def _hashable(values: Sequence[Any]) -> list[Any]:
-    return [value for value in values if not isinstance(value, (list, dict))]
 
 
 def check_header(rows: Mapping[str, Any], source: str, remedy: str) -> None:
@@ -523,27 +510,31 @@ def _labels_of(names: Sequence[str]) -> str:
     return f"{len(names)} labels, a column each: {few(names)}"
 
 
-def is_all_but(words: Sequence[str]) -> bool:
-    """True if `label_columns` names the columns without labels."""
-    return bool(words) and words[0].split(" ")[0] == ALL_BUT
+def _named(words: str | Sequence[str], known: Collection[str]) -> tuple[bool, list[str]]:
+    """Whether `label_columns` names the columns without labels, and the names: each word is one, or several with commas
+    between them."""
+    words = [words] if isinstance(words, str) else list(words)
+    but = bool(words) and words[0].split(" ")[0] == ALL_BUT
+    if but:
+        words = [words[0].removeprefix(ALL_BUT).strip(), *words[1:]]
+    parts = [[word] if word in known else word.split(",") for word in words]
+    return but, [name if name in known else name.strip() for part in parts for name in part if name.strip()]
 
 
-def asked_columns(words: Sequence[str], known: Sequence[str], never: Collection[str | None], source: str) -> list[str]:
+def asked_columns(
+    words: str | Sequence[str], known: Sequence[str], never: Collection[str | None], source: str
+) -> list[str]:
     """The columns that `label_columns` asks for.
 
     Args:
-        words: names of columns, or several separated by commas; after `all_but`, those without labels.
+        words: after `all_but`, the columns without labels; see [`_named`].
         known: the existing columns.
         never: columns that are never labels, for `all_but`.
 
     Raises:
         DataError: a column is missing or named twice, or none is left.
     """
-    but = is_all_but(words)
-    if but:
-        words = [words[0].removeprefix(ALL_BUT).strip(), *words[1:]]
-    parts = [[word] if word in known else word.split(",") for word in words]
-    names = [name if name in known else name.strip() for part in parts for name in part if name.strip()]
+    but, names = _named(words, known)
     for name in names:
         if name not in known:
             raise DataError(
