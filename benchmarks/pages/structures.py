@@ -90,14 +90,15 @@ def tags() -> str:
             task-net is a BiLSTM on GloVe vectors or MiniLM. {FIGURES}
 
             **In short.** Take a CRF for spans. No energy is clearly better than a CRF, and beside one it adds nothing
-            that is clear."""),
+            that is clear. With the [head's own rate](defaults.md#the-rate-of-a-fresh-head) and 1,000 sentences of
+            wnut17 a CRF gains {_crf_gain("wnut17", "_bf16")} F1 over cross-entropy."""),
         section(
             "An energy beside a CRF",
             prose("""
                 Does an energy add anything to a CRF, which already knows its neighbours? A mean has a 95 % interval by
                 a bootstrap over data sets with seeds within, and the p of a t-test over the means of the sets. With a
                 BiLSTM the gain is small on every set, and clear on none of them. With MiniLM there is no gain; the
-                [own rate](defaults.md#the-rate-of-a-fresh-head) of its head is newer than these runs."""),
+                own rate of its head is newer than these runs."""),
             beside_a_crf(),
         ),
         section(
@@ -133,6 +134,12 @@ def tags() -> str:
     )
 
 
+def _crf_gain(data: str, end: str = "") -> runs.Gain | None:
+    """What a CRF gains over cross-entropy, with the head's own rate and 1,000 rows."""
+    plain, crf = (runs.of_defaults(data, f"{loss}_2e-4_head_1e-2_1000{end}") for loss in ("ce", "crf"))
+    return runs.gain(crf, plain, "test_f1")
+
+
 def roles() -> str:
     names = [f"{key}{runs.SCHEME}" for key in ("test_f1", "test_core_role_violations")] + ["test_f1_unique_roles"]
     rows, plain = [], runs.of_recipe("srl_ewt_ce")
@@ -151,7 +158,7 @@ def roles() -> str:
             [head's own rate](defaults.md#the-rate-of-a-fresh-head). {FIGURES}
 
             **In short.** A CRF is the default. An energy adds nothing, alone or beside it: leave it out (`--loss ce`).
-            """),
+            With the head's own rate and 1,000 propositions the CRF is ahead by {_crf_gain("srl_ewt")} F1."""),
         section(
             "Results",
             prose("""
