@@ -19,6 +19,7 @@ from ..energy_losses import CROSS_ENTROPY
 from ..utils.messages import few, printable
 from ..utils.recorded import recorded
 from .card_kinds import KINDS, CardKind, decisions_section, number, usage_section
+from .common import task_loss_in_words
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"
 MAX_LABELS = 100  # in the card's table; config.json has them all
@@ -103,7 +104,7 @@ def model_card(
     figures = {key: value for key, value in metrics.items() if _is_number(value)}
     decisions, rows, inputs = decisions or {}, rows or {}, inputs or {}
     max_length = inputs.get("max_length")
-    task_loss = {"cross_entropy": "cross-entropy"}.get(task_loss, f"the {task_loss} task loss")
+    task_loss = task_loss_in_words(task_loss)
     with_loss_net, second = loss != CROSS_ENTROPY, SECOND_LOSS.get(loss, f"{loss} energy loss")
     facts = {
         "data": dataset,

@@ -12,12 +12,11 @@ from transformers import TrainerState, TrainingArguments
 from transformers.utils import logging
 
 from ..loss_net.energy_weight import BLIND_SHARE, EnergyWeight
-from ..reports.common import MOST, NEXT, Score, Verdict
+from ..reports.common import MOST, NEXT, Score, Verdict, task_loss_in_words
 
 logger = logging.get_logger(__name__)
 STILL_RISING = 0.02  # gain of the last evaluation, as a share of its figure
 TUNED = "tuning.json"  # in the output folder of a run whose settings were searched
-IN_WORDS = {"cross_entropy": "cross-entropy"}  # task loss -> its words, if they are not its name
 
 
 def hint_at(args: TrainingArguments, num_training_steps: int, weight: EnergyWeight | None = None) -> None:
@@ -137,7 +136,7 @@ def verdict_of(trainer: Any, score: Score | None = None, hints: Iterable[str | N
         said.append("The classifier is a logistic regression on frozen features. Nothing else was trained.")
         remedies.append("the same command without --linear true trains a net.")
     if loss is not None and state.global_step > 0:
-        alone = IN_WORDS.get(trainer.args.task_loss, f"the task loss {trainer.args.task_loss}")
+        alone = task_loss_in_words(trainer.args.task_loss)
         if lessons is None:
             said.append(f"The model was trained by {alone} alone.")
         else:
