@@ -86,7 +86,9 @@ def hint_after(args: TrainingArguments, state: TrainerState) -> str | None:
     name, better = args.metric_for_best_model.removeprefix("eval_"), max if args.greater_is_better else min
     trained = [line for line in state.log_history if line.get("step") != 0]  # an evaluation may precede all steps
     *before, last = [line[f"eval_{name}"] for line in trained if f"eval_{name}" in line] or [0.0]
-    if not before or better(*before, last) != last or not abs(last - better(before)) > STILL_RISING * abs(last):
+    is_perfect = args.greater_is_better and last == 1  # of an accuracy or F1
+    rises = before and better(*before, last) == last and abs(last - better(before)) > STILL_RISING * abs(last)
+    if is_perfect or not rises:
         return None
     longer = f"--num_train_epochs {2 * math.ceil(state.epoch or args.num_train_epochs)}"
     if args.max_steps > 0:

@@ -115,6 +115,7 @@ def test_a_recipe_may_give_the_warm_up_as_a_share_on_both_lines_of_transformers(
         ([0.4, 0.6], {"max_steps": 6}, "or a longer run: --max_steps 12"),
         ([0.4, 0.7, 0.6, 0.63], {}, None),
         ([0.4, 0.59, 0.6], {}, None),
+        ([0.4, 1.0], {}, None),
         ([0.6], {}, None),
         ([], {}, None),
         ([float("nan"), 0.6], {}, None),
