@@ -84,8 +84,8 @@ def texts() -> str:
             "Soft F1 beside cross-entropy",
             prose(f"""
                 The first 1,000 rows, the settings that are the [defaults](defaults.md) now, and `--task_loss soft_f1`,
-                whose weight, 3, was not searched. The figure is the F1 of the calibrated expected F1. It takes no
-                weights of labels, so it is not the default. {label_recipes.soft_f1_on_features()}"""),
+                whose weight, 3, was not searched. The figure is the F1 of the calibrated expected F1.
+                {label_recipes.soft_f1_on_features()}"""),
             label_recipes.soft_f1(),
         ),
         section(

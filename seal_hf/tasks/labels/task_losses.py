@@ -174,20 +174,23 @@ class ZLPR(TaskLoss):
 
 
 @dataclass
-class SoftF1(TaskLoss):
+class SoftF1(LabelwiseLoss):
     """Cross-entropy and one minus the soft F1 of the row, which counts probabilities in place of decisions:
 
         -Σ_j [ y_j log p_j + (1 - y_j) log(1 - p_j) ]  +  w (1 - 2 Σ_j p_j y_j / Σ_j (p_j + y_j))
 
-    A row without labels has a soft F1 of 0, without gradient.
+    A row without labels has a soft F1 of 0, without gradient. Weights of labels are those of cross-entropy alone.
     """
 
     soft_f1_weight: float = option(3.0, least=0)  # w
 
+    def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return cross_entropy(logits, labels)
+
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         p = torch.sigmoid(logits)
         soft_f1 = 2 * (p * labels).sum(-1) / (p + labels).sum(-1).clamp_min(torch.finfo(p.dtype).tiny)
-        return cross_entropy(logits, labels).sum(-1) + self.soft_f1_weight * (1 - soft_f1)
+        return super().per_example(logits, labels) + self.soft_f1_weight * (1 - soft_f1)
 
 
 @dataclass
