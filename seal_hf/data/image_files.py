@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
@@ -234,23 +234,27 @@ def folders_beside(folder: Path) -> list[tuple[Path, Path]]:
     return [(below[images], below[masks]) for images, masks in found if masks in below and masks != images]
 
 
-def paired_files(images: Path, masks: Path, names: Sequence[str] | None = None) -> list[tuple[Path, Path]]:
+def paired_files(images: Path, masks: Path, listed: Path | None = None) -> list[tuple[Path, Path]]:
     """The files in a folder of images, sorted by name, each with its mask. Names of masks may all end alike, as
     `a_mask.png` for `a.jpg`.
 
     Args:
-        names: the images to take, by their names without suffix; default: all.
+        listed: a list of the images to take, see [`_names_in`]; default: all.
 
     Raises:
         DataError: an image without a mask or a mask without an image; or as [`files_by_stem`].
     """
     pictures, drawn = files_by_stem(images), files_by_stem(masks)
     drawn = _without_ending(drawn, pictures)
-    if names is not None:
-        pictures, drawn = ({name: of[name] for name in names if name in of} for of in (pictures, drawn))
-        missing = [name for name in names if name not in pictures or name not in drawn]
-        if missing:
-            raise DataError(f"{images}: no image or no mask of {missing[0]!r}, which a list of a split names.")
+    if listed is not None:
+        names = _names_in(listed, pictures)
+        for what, of, part in (("image", pictures, images), ("mask", drawn, masks)):
+            if (missing := next((name for name in names if name not in of), None)) is not None:
+                raise DataError(
+                    f"{listed}: names {missing!r}, but no {what} in {part} is called so. Correct the list, or remove "
+                    "it."
+                )
+        pictures, drawn = ({name: of[name] for name in names} for of in (pictures, drawn))
     for have, lack, part in ((pictures, drawn, masks), (drawn, pictures, images)):
         alone = sorted(set(have) - set(lack))
         if alone:
@@ -260,6 +264,17 @@ def paired_files(images: Path, masks: Path, names: Sequence[str] | None = None) 
                 f"name ({', '.join(IMAGE_SUFFIXES)}), or remove it."
             )
     return [(pictures[stem], drawn[stem]) for stem in pictures]
+
+
+def _names_in(listed: Path, images: Collection[str]) -> list[str]:
+    """The names of images in a list, without suffixes and folders: a line is a name, or begins with one."""
+    lines = [line.strip() for line in listed.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    return [whole if (whole := _name_of(line)) in images else _name_of(line.split()[0]) for line in lines]
+
+
+def _name_of(file: str) -> str:
+    path = Path(file)
+    return path.stem if path.suffix.lower() in IMAGE_SUFFIXES else path.name
 
 
 def _without_ending(masks: dict[str, Path], images: Collection[str]) -> dict[str, Path]:

@@ -212,7 +212,7 @@ def parsed(text: str, place: str) -> Any:
         literal = text
     if text.startswith("["):
         inner = text.removeprefix("[").removesuffix("]").strip()
-        if re.fullmatch(PRINTED, inner):
+        if re.fullmatch(rf"{PRINTED}|0[0-9]+", inner):  # neither JSON nor Python begins numbers with 0
             return [number.removesuffix(".") for number in inner.split()]
         if re.fullmatch(TEXTS, inner):  # Python would join them
             literal = re.sub(JOINED, r"\1, \2", text)

@@ -397,8 +397,15 @@ def pictures_by_split(path: Path) -> dict[str, Pictures]:
     drawn = pair is not None and any(file.suffix.lower() in IMAGE_SUFFIXES for file in pair[1].rglob("*"))
     if not drawn and (annotated := coco_files(path)):
         return _of_coco(annotated, path if path.is_dir() else path.parent)
-    read = MaskFiles()
-    return {split: _of_folders(read, *found) for split, found in _folders(path).items()}
+    folders, read = _folders(path), MaskFiles()
+    splits = {split: _of_folders(read, *found) for split, found in folders.items()}
+    masks, listed = next((masks, listed) for _, masks, listed in folders.values())
+    if listed is not None:
+        left = {*files_by_stem(masks).values()} - {mask for rows in splits.values() for _, mask in rows.files or ()}
+        said = f"{len(left)} masks are not read, since no list of a split names them."
+        said = "1 mask is not read, since no list of a split names it." if len(left) == 1 else said
+        next(iter(splits.values())).notes += [said] if left else []
+    return splits
 
 
 def pictures_of_tables(
@@ -481,14 +488,14 @@ def _of_coco(files: Sequence[Path], folder: Path) -> dict[str, Pictures]:
     return splits
 
 
-def _of_folders(read: MaskFiles, images: Path, masks: Path, names: list[str] | None) -> Pictures:
-    pairs = paired_files(images, masks, names)
+def _of_folders(read: MaskFiles, images: Path, masks: Path, listed: Path | None) -> Pictures:
+    pairs = paired_files(images, masks, listed)
     files, drawn = [image for image, _ in pairs], [mask for _, mask in pairs]
     own = [file.stem for file in files]
     return Pictures(own, _files(files, pixels), _files(drawn, read.values), source=str(images.parent), files=pairs)
 
 
-Found = tuple[Path, Path, list[str] | None]  # folders of images and masks, and the images to take
+Found = tuple[Path, Path, Path | None]  # folders of images and masks, and a list of the images to take
 
 
 def _folders(path: Path) -> dict[str, Found]:
@@ -498,10 +505,9 @@ def _folders(path: Path) -> dict[str, Found]:
         pairs = [(each, each, found[1] / each.name) for each in below]
         if pairs := [pair for pair in pairs if split_of(pair[0].name) or pair[2].is_dir()]:
             return _by_split(pairs)
-        lists = {
-            split: names for place in (path / "ImageSets" / "Segmentation", path) for split, names in _lists(place)
-        }
-        return {split: (*found, names) for split, names in lists.items()} or {ALL: (*found, None)}
+        places = (path / "ImageSets" / "Segmentation", path)
+        lists = {split: listed for place in places for split, listed in _lists(place)}
+        return {split: (*found, listed) for split, listed in lists.items()} or {ALL: (*found, None)}
     if (path / "images").is_dir():
         raise DataError(f"{path}: has images/ but no masks/ beside it. Put the masks there, under the same names.")
     pairs = [(images, images, masks) for images, masks in folders_beside(path) if split_of(images.name)]
@@ -545,15 +551,12 @@ def _by_split(pairs: Sequence[tuple[Path, Path, Path]]) -> dict[str, Found]:
     return folders
 
 
-def _lists(place: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each split with a list in a folder, as `train.txt`, and its images, without suffixes and folders."""
+def _lists(place: Path) -> Iterator[tuple[str, Path]]:
+    """Each split with a list of its images in a folder, as `train.txt`, and the list."""
     for split, words in SPLIT_WORDS.items():
         file = next((place / f"{word}.txt" for word in words if (place / f"{word}.txt").is_file()), None)
         if file is not None:
-            named = [
-                Path(line.split()[0]) for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()
-            ]
-            yield split, [each.stem if each.suffix.lower() in IMAGE_SUFFIXES else each.name for each in named]
+            yield split, file
 
 
 def _files(files: list[Path], read: Callable[[Path], np.ndarray]) -> Arrays:

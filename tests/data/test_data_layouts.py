@@ -345,6 +345,7 @@ def test_each_layout_of_a_column_is_that_of_its_example():
         ['["true","false","true"]', '["false","false","true"]'],
         ["101", "001"],
         ['"101"', '"001"'],
+        ["[101]", "[001]"],
     ],
 )
 def test_vectors_are_read_and_a_row_without_one_is_refused(tmp_path, cells):
@@ -438,16 +439,23 @@ def test_each_split_may_have_its_masks_beside_it(tmp_path, names):
     assert [numbers_of(rows) for rows in (data.train, data.validation, data.test)] == [[*n] for n in parts.values()]
 
 
-@pytest.mark.parametrize("line", ["{}", "{}.png", "/somewhere/images/{0}.png /somewhere/masks/{0}.png"])
+@pytest.mark.parametrize("line", ["{}", "{}.png", "/any/images/{0}.png /any/masks/{0}.png", "number {}.png"])
 def test_lists_of_splits_beside_the_folders_are_read(tmp_path, line):
     write_masks(tmp_path / "images", tmp_path / "masks", range(12))
+    for file in [*tmp_path.rglob("*.png")] if line.startswith("number") else ():
+        file.rename(file.with_name(f"number {file.name}"))
     parts = {"train": range(1, 8), "val": range(8, 12)}  # the list of a split may leave images out
     for split, numbers in parts.items():
         (tmp_path / f"{split}.txt").write_text("".join(line.format(i) + "\n" for i in numbers))
     data = load_masks(str(tmp_path))
     assert [numbers_of(rows) for rows in (data.train, data.validation)] == [[*n] for n in parts.values()]
+    assert "1 mask is not read, since no list of a split names it." in data.notes
     (tmp_path / "train.txt").rename(tmp_path / "test.txt")
     with pytest.raises(DataError, match="files, folders or lists name validation and test, but no train split. Add"):
+        load_masks(str(tmp_path))
+    with (tmp_path / "test.txt").open("a") as file:
+        file.write("epoch 1\n")
+    with pytest.raises(DataError, match="test.txt: names 'epoch', but no image in .*images is called so. Correct"):
         load_masks(str(tmp_path))
 
 
