@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
-FP32, FP16, INT8 = DTYPES = ("fp32", "fp16", "int8")
+FP32, FP16, INT8 = "fp32", "fp16", "int8"
 ERRORS = 3  # level of onnxruntime's log: it warns of each operation that it leaves as it is
 PRODUCTS = (
     "MatMul",
