@@ -99,7 +99,7 @@ def _of_defaults(data: str) -> str:
         rows.append([f"`{way}`", str(len(found)), *cells])
     about = """
         A way names the loss, the encoder's rate, the rate of the fresh head, and the number of training rows, as
-        `benchmarks/defaults.py` says; `ce` and `default` have no flag but the data."""
+        `benchmarks/defaults.py` says. `default` has no flag but the data, and `ce` cross-entropy alone."""
     line = f"python benchmarks/defaults.py --data_dir PATH --encoder FOLDER --sets {data} --ways {' '.join(ways)}"
     return section("Defaults", prose(about), table(["way", "seeds", *figures], rows), bash(line))
 
