@@ -141,10 +141,21 @@ def linear(x: np.ndarray, y: np.ndarray, held_out: np.ndarray, class_weight: str
 
 
 def trained(name: str, size: int, parts: Any, options: argparse.Namespace, words: list[str]) -> np.ndarray:
-    """(N, L) probabilities of held-out rows by a run of `seal-hf train mlc --loss ce` on the first `size` rows."""
+    """(N, L) probabilities of held-out rows by a training with cross-entropy on the first `size` rows."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "seal_hf", "train", "mlc", "--dataset", name, "--data_dir", options.data_dir]
-        command += ["--loss", "ce", "--max_train_rows", str(size), "--report_to", "none", "--disable_tqdm", "true"]
+        command += [
+            "--loss",
+            "ce",
+            "--task_loss",
+            "cross_entropy",
+            "--max_train_rows",
+            str(size),
+            "--report_to",
+            "none",
+            "--disable_tqdm",
+            "true",
+        ]
         done = subprocess.run([*command, *words, "--output_dir", folder], capture_output=True, text=True, cwd=ROOT)
         if done.returncode:
             sys.exit(f"{name}: {done.stderr[-2000:]}")

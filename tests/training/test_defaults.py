@@ -143,21 +143,37 @@ def test_the_longest_text_has_one_default(program):
     assert fields(program)["max_length"].default == MAX_LENGTH and length in (inspect.Parameter.empty, MAX_LENGTH)
 
 
+TEXTS = ["--dataset", "any.csv", "--model_name_or_path", "owner/name"]
+
+
 @pytest.mark.parametrize(
     "program, words, task_loss",
     [
-        (mlc.PROGRAM, ["--model_name_or_path", "owner/name"], "cross_entropy"),
-        (tagging.PROGRAM, ["--model_name_or_path", "owner/name"], "cross_entropy"),
-        (srl, ["--dataset", "any", "--model_name_or_path", "owner/name"], "crf"),
+        (mlc.PROGRAM, [], "cross_entropy"),
+        (mlc.PROGRAM, TEXTS, "soft_f1"),
+        (mlc.PROGRAM, [*TEXTS, "--label_format", "probabilities"], "cross_entropy"),  # soft F1 does not read them
+        (mlc.PROGRAM, [*TEXTS, "--freeze_encoder", "true"], "cross_entropy"),
+        (rewards.PROGRAMS["mlc"], [*TEXTS, "--rules", "any.yaml", "--num_labelled", "8"], "cross_entropy"),
+        (tagging.PROGRAM, TEXTS, "cross_entropy"),
+        (srl, TEXTS, "crf"),
         (segmentation.PROGRAM, [], "soft_iou"),
         (segmentation.PROGRAM, ["--dataset", "digit_classes"], "soft_iou"),
         (rewards.MASK_PROGRAM, [], "cross_entropy"),
     ],
 )
-def test_the_task_loss_of_a_run_without_flags(program, words, task_loss, tmp_path):
+def test_the_task_loss_of_a_run_without_flags(program, words, task_loss, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("any.csv").write_text("text,labels\na text,a|b\nanother,b\n", encoding="utf-8")
     given = [*words, "--output_dir", str(tmp_path), "--report_to", "none"]
     assert program.parse(given).training.task_loss == task_loss
     assert program.parse([*given, "--task_loss", "cross_entropy"]).training.task_loss == "cross_entropy"
+
+
+def test_a_logistic_regression_has_no_other_loss_than_cross_entropy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("any.csv").write_text("text,labels\na text,a|b\nanother,b\n", encoding="utf-8")
+    arguments = mlc.PROGRAM.parse([*TEXTS, "--linear", "true", "--output_dir", str(tmp_path), "--report_to", "none"])
+    assert arguments.training.task_loss == "cross_entropy"
 
 
 @pytest.mark.parametrize("word", rewards.PROGRAMS)

@@ -20,6 +20,7 @@ from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
 from ...core.energy import energies_of
 from ...core.hierarchy import store_hierarchy
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
+from ...data.column_choice import PROBABILITIES
 from ...data.common import IMAGE, check_labels_differ
 from ...data.tensors.collators import TensorRows, tokenize
 from ...data.tensors.images import AUGMENTATIONS, ImageRows, load_image_processor, resize_to
@@ -252,8 +253,11 @@ def recipe(given: Namespace) -> str:
 
 
 def settle(arguments: Arguments) -> None:
-    """Let the trials of a search share the features of a frozen encoder. Raises ValueError for unknown names."""
+    """Let the trials of a search share the features of a frozen encoder, and probabilities as labels have
+    cross-entropy. Raises ValueError for unknown names."""
     nets, training = arguments.nets, arguments.training
+    if arguments.data.label_format == PROBABILITIES and not arguments.given & {"task_loss", "recipe"}:
+        training.task_loss = "cross_entropy"
     if getattr(arguments.run, "linear", None):
         settle_linear(arguments)
     if training.freeze_encoder and training.loss_net_feature_cache is None:
@@ -278,7 +282,7 @@ def settle_linear(arguments: Arguments) -> None:
         )
     if arguments.given & {"loss", "energy_loss"} and (loss := training.energy_loss) != CROSS_ENTROPY:
         raise ValueError(f"--loss is {loss!r}, but --linear true has no loss-net. Leave one of them out.")
-    training.energy_loss, training.freeze_encoder = CROSS_ENTROPY, False
+    training.energy_loss, training.task_loss, training.freeze_encoder = CROSS_ENTROPY, "cross_entropy", False
     if nets.model_name_or_path is None:
         if kind_of_run(arguments) == "images":
             raise ValueError(
