@@ -1,7 +1,7 @@
 """What an exported net costs and keeps on one CPU core: latency, rows per second and F1, beside torch.
 
     seal-hf train mlc --dataset brighter_eng --data_dir PATH --model_name_or_path ENCODER --max_train_rows 300 \\
-        --loss ce --bf16 true --use_cpu true --pooling mean --output_dir FOLDER
+        --loss ce --task_loss cross_entropy --bf16 true --use_cpu true --pooling mean --output_dir FOLDER
     OMP_NUM_THREADS=1 python benchmarks/cost/export_speed.py --model FOLDER --input test.tsv --json export_speed.json
 
 The folder is that of a run on texts with label sets; the file has the columns `text` and `labels`, with commas. Every

@@ -150,9 +150,10 @@ def questions(base: str = "") -> str:
     bibtex, seq_fun = (beside_gain(name, "nce_balanced") for name in ("bibtex", "seq_fun"))
     answers = {
         "Why not just `Trainer`?": f"""
-            It ends with probabilities, and a cut at 0.5 is seldom right. A run fits decisions on validation rows: F1
-            rises from {before} to {ours} on {len(_data_sets("Texts"))} sets of texts ([defaults]({base}defaults.md)).
-            [`seal-hf decide fit`](docs/how-to/decide.md) does this for any other model.""",
+            It ends with probabilities; a cut at 0.5 is seldom right. A run fits decisions on validation rows: after
+            cross-entropy F1 rises from {before} to {ours} on {len(_data_sets("Texts"))} sets of texts
+            ([defaults]({base}defaults.md)). [`seal-hf decide fit`](docs/how-to/decide.md) does this for other
+            models.""",
         "Why not a linear model?": f"""
             Most runs fit one and print its figures. Fine-tuning is ahead by {few.gain()} on 300 texts, and by
             {more.gain()} on 1,000 ([data sets]({base}defaults.md#beside-a-logistic-regression)).""",
