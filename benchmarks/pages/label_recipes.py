@@ -18,7 +18,7 @@ HEAD_RATES = {
     "ce_1e-4": ("ce_1e-4_head_1e-4_1000_first_bf16", "ce_5e-5_head_1e-2_1000_bf16"),
     "ce_2e-4": ("ce_2e-4_head_2e-4_1000_bf16", "ce_2e-4_head_1e-2_1000_bf16"),
 }
-SOFT_F1, DEFAULT = ((HEAD_RATES["ce_1e-4"][1], f"{loss}_5e-5_head_1e-2_1000_bf16") for loss in ("soft_f1", "default"))
+SOFT_F1 = (HEAD_RATES["ce_1e-4"][1], "soft_f1_5e-5_head_1e-2_1000_bf16")
 LINEAR = {  # figure -> that of the logistic regression, that of the decisions
     "example F1": ("test_f1_example_linear_encoder", "test_f1_example_decided"),
     "macro F1": ("test_f1_macro_linear_encoder", "test_f1_macro_decided"),
