@@ -51,6 +51,7 @@ KINDS = {  # folder of the recipes -> program, and the figures of its runs by th
     "mask_energy": ("run_mask_energy.py", MASKS),
     "rewards": ("run_rewards.py", {"accuracy": "test_accuracy"}),
 }
+ALONE = {"mlc": ["--linear", "false"]}  # the figures of a recipe are those of its nets, without a logistic regression
 HALF = "_bf16"  # suffix of the same runs in half precision, which stand for the recipe where they are more
 
 
@@ -63,6 +64,7 @@ def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str], kept: P
     program, _ = KINDS[recipe.parent.name]
     with nullcontext(kept) if kept else tempfile.TemporaryDirectory() as folder:
         words = ["--recipe", str(recipe), "--seed", str(seed), "--output_dir", str(folder), "--disable_tqdm", "true"]
+        words += ALONE.get(recipe.parent.name, [])
         source = ["--data_dir", data_dir] if data_dir else []
         made_by, start = origin(f"examples/{program}", [*words, *said([*source, *extra])]), time.perf_counter()
         command = [sys.executable, str(ROOT / "examples" / program), *words, *source]

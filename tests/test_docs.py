@@ -30,7 +30,7 @@ from seal_hf.__main__ import COMMANDS, kind_compared, modules_of_flags
 from seal_hf.__main__ import main as command
 from seal_hf.cli.known_flags import mistyped_flag
 from seal_hf.data import embedded
-from seal_hf.tasks.labels.evaluation import DECODER_FIGURES, LINEAR_FIGURES
+from seal_hf.tasks.labels.evaluation import BESIDE_FIGURES, DECODER_FIGURES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("[!_]*/*.md"))
@@ -141,7 +141,7 @@ def test_the_reference_has_every_argument(monkeypatch):
 
 
 def test_the_page_of_figures_has_every_end_of_a_name():
-    keys = [key for key in [*DECODER_FIGURES.values(), *LINEAR_FIGURES] if key.startswith("f1_example_")]
+    keys = [key for key in [*DECODER_FIGURES.values(), *BESIDE_FIGURES] if key.startswith("f1_example_")]
     parts = {key.removeprefix("f1_example").removesuffix("_never_empty") or "_never_empty" for key in keys}
     assert [end for end in sorted(parts) if f"`{end}`" not in text_of("docs/reference/figures.md")] == []
 

@@ -30,6 +30,7 @@ class MLPConfig(PretrainedConfig):
         dropout: dropout rate in [0, 1) after every layer except the last.
         label_bias: True if the task-net's label table has a bias. The authors' table lacks one; with thousands of
             labels a bias must start at the labels' rates, or else samples hold half of all labels.
+        linear_skip: True if the task-net's logits have a linear term too, see [`MLPForMultiLabel.average_with`].
 
     Raises:
         ValueError: a size is below 1, or the dropout rate is outside [0, 1).
@@ -44,6 +45,7 @@ class MLPConfig(PretrainedConfig):
         num_layers: int = 2,
         dropout: float = 0.0,
         label_bias: bool = False,
+        linear_skip: bool = False,
         **kwargs: Any,
     ):
         sizes = {"input_size": (input_size, 1), "hidden_size": (hidden_size, 1), "num_layers": (num_layers, 0)}
@@ -55,6 +57,7 @@ class MLPConfig(PretrainedConfig):
         self.num_layers = num_layers
         self.dropout = dropout
         self.label_bias = label_bias
+        self.linear_skip = linear_skip
         super().__init__(**kwargs)
 
 
@@ -69,6 +72,8 @@ class MLPPreTrainedModel(PreTrainedModel):
         if isinstance(module, nn.Linear):
             if getattr(module, "is_label_table", False):
                 nn.init.xavier_uniform_(module.weight)
+            elif getattr(module, "is_linear_skip", False):
+                nn.init.zeros_(module.weight)
             else:
                 nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
             if module.bias is not None:
@@ -103,8 +108,8 @@ class MLPEncoder(MLPPreTrainedModel):
         for name in ("shift", "scale"):
             getattr(self, name).copy_(torch.as_tensor(getattr(scaling, name)))
 
-    def forward(self, features: Tensor, output_hidden_states: bool | None = None, **kwargs: Any) -> BaseModelOutput:
-        """features (B, input_size) -> last hidden state (B, H).
+    def normalised(self, features: Tensor) -> Tensor:
+        """What the first layer reads of raw features, (B, input_size).
 
         Raises:
             ValueError: the features have another shape.
@@ -115,9 +120,12 @@ class MLPEncoder(MLPPreTrainedModel):
                 f"`features` has shape {tuple(features.shape)}; this net reads (batch, {len(self.shift)}): the raw "
                 "features that it was trained on."
             )
-        hidden = (features.float() - self.shift) * self.scale
-        weight = next(self.layers.parameters(), hidden)
-        hidden = hidden.to(weight.dtype)
+        x = (features.float() - self.shift) * self.scale
+        return x.to(next(self.layers.parameters(), x).dtype)
+
+    def forward(self, features: Tensor, output_hidden_states: bool | None = None, **kwargs: Any) -> BaseModelOutput:
+        """features (B, input_size) -> last hidden state (B, H). Errors are those of `normalised`."""
+        hidden = self.normalised(features)
         states = [] if self.layers else [hidden]
         for i, layer in enumerate(self.layers):
             hidden = nn.functional.softplus(layer(hidden))
@@ -129,7 +137,8 @@ class MLPEncoder(MLPPreTrainedModel):
 
 class MLPForMultiLabel(MLPPreTrainedModel):
     """The MLP task-net F(x) = G T_F(x): an MLP and a label table, with a bias only if `config.label_bias` (SEAL §4; the
-    authors' feedforward task-net)."""
+    authors' feedforward task-net). With `config.linear_skip` it has a linear term: F(x) = G T_F(x) + W x + b, where x
+    is normalised."""
 
     def __init__(self, config: MLPConfig):
         super().__init__(config)
@@ -137,7 +146,30 @@ class MLPForMultiLabel(MLPPreTrainedModel):
         assert config.num_labels is not None
         self.classifier = nn.Linear(config.hidden_size, config.num_labels, bias=config.label_bias)
         self.classifier.is_label_table = True  # type: ignore[assignment]  # a mark, not a tensor
+        self.skip = self._new_skip() if config.linear_skip else None
         self.post_init()
+
+    def _new_skip(self) -> nn.Linear:
+        skip = nn.Linear(self.config.input_size, self.classifier.out_features)
+        skip.is_linear_skip = True  # type: ignore[assignment]  # a mark, not a tensor
+        return skip
+
+    @torch.no_grad()
+    def average_with(self, weight: Tensor, bias: Tensor) -> None:
+        """Replace the logits of every input by the mean of these and of `weight @ features + bias`.
+
+        Args:
+            weight, bias: (L, input_size) and (L,), of a linear model of raw features.
+        """
+        if self.skip is None:
+            self.skip, self.config.linear_skip = self._new_skip().to(self.classifier.weight), True
+            self._init_weights(self.skip)
+        shift, scale = self.encoder.shift.to(weight), self.encoder.scale.to(weight)
+        of_normalised = torch.where(scale != 0, weight / scale, 0.0)  # a constant feature has scale 0 and no weight
+        self.skip.weight += of_normalised.to(self.skip.weight)
+        self.skip.bias += (bias + weight @ shift).to(self.skip.bias)
+        for parameter in (*self.classifier.parameters(), *self.skip.parameters()):
+            parameter /= 2
 
     def forward(
         self, features: Tensor, labels: Tensor | None = None, output_hidden_states: bool | None = None, **kwargs: Any
@@ -146,6 +178,8 @@ class MLPForMultiLabel(MLPPreTrainedModel):
         labels."""
         outputs = self.encoder(features, output_hidden_states=output_hidden_states)
         logits = self.classifier(outputs.last_hidden_state)
+        if self.skip is not None:
+            logits = logits + self.skip(self.encoder.normalised(features))
         loss = label_loss(logits, labels) if labels is not None else None
         return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)
 

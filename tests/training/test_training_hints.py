@@ -256,14 +256,13 @@ def test_a_program_says_that_its_run_was_too_short(tmp_path, capsys):
 
 
 def test_a_net_behind_the_linear_baseline_is_told_so():
-    said = hint_of_baseline(0.5, 0.625, "on the same features")
+    model = "a logistic regression on the same features"
+    said = hint_of_baseline(0.5, 0.625, model)
     assert said.startswith(
-        "A logistic regression (on the same features) is better on validation rows: 0.6250, and 0.5000"
+        "A logistic regression on the same features is better on validation rows: 0.6250, and 0.5000"
     )
-    assert "--linear true" in said and hint_of_baseline(0.625, 0.625, "on the same features") is None
-    losses = [
-        hint_of_baseline(*both, "on the same features", lower_is_better=True) for both in ((0.1, 0.2), (0.2, 0.1))
-    ]
+    assert "--linear true" in said and hint_of_baseline(0.625, 0.625, model) is None
+    losses = [hint_of_baseline(*both, model, lower_is_better=True) for both in ((0.1, 0.2), (0.2, 0.1))]
     assert losses[0] is None and "0.1000, and 0.2000" in losses[1]
 
 

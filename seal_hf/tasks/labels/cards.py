@@ -21,7 +21,7 @@ from .decisions.label_decisions import (
     LabelDecisions,
 )
 from .decisions.targets import JACCARD
-from .evaluation import FIGURES, LINEAR_FIGURES
+from .evaluation import BESIDE_FIGURES, FIGURES
 
 # --- how the decoders decide, in words --------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ LABELS: dict[str, Any] = {
     "task": "multi-label classification",
     "figures": FIGURES,
     "decided": _decided_figures,
-    "baselines": frozenset(LINEAR_FIGURES),
+    "baselines": frozenset(BESIDE_FIGURES),
     "decisions": LabelDecisions,
     "in_words": _in_words,
     "fitted": (THRESHOLD, "thresholds", *CALIBRATED),

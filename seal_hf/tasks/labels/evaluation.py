@@ -23,7 +23,6 @@ from .decisions.label_decisions import (
 )
 from .decisions.of_trainer import fit_labels, fit_threshold, is_fitted_by_batch
 from .decisions.seen_sets import SeenSets
-from .linear import ENCODER, FEATURES, figure_key
 from .metrics import MultiLabelByBatch, ranking_metrics, scored_rows, threshold_curve
 from .page import DecidedCounts
 
@@ -44,9 +43,14 @@ NAMED = {  # decoder -> key of its example F1 in the result files, without `eval
 DECODER_FIGURES = {
     f"{name}{end}": f"{key}{end and '_never_empty'}" for end in ("", NEVER_EMPTY) for name, (key, _) in NAMED.items()
 }
-LINEAR = {ENCODER: "on the same encoder, frozen", FEATURES: "on the same features"}  # what a linear baseline reads
-LINEAR_FIGURES = {
-    figure_key(figure, on): f"{name} of a logistic regression {words}"
+# end of a key -> a model that is judged beside the saved one
+BESIDE = {
+    "linear_encoder": "a logistic regression on the same encoder, frozen",
+    "linear_features": "a logistic regression on the same features",
+    "net_alone": "the net alone, without a logistic regression",
+}
+BESIDE_FIGURES = {
+    f"{figure}_{end}": f"{name} of {model}"
     for figure, name in {
         "f1_example": "example F1",
         "jaccard": "Jaccard index",
@@ -56,7 +60,7 @@ LINEAR_FIGURES = {
         "hamming_loss": "Hamming loss",
         "cost": "cost of a row",
     }.items()
-    for on, words in LINEAR.items()
+    for end, model in BESIDE.items()
 }
 # key in the result files, without `eval_` or `test_` -> its name for readers
 FIGURES = {
@@ -70,7 +74,7 @@ FIGURES = {
     "exact_match_decided": "exact match of the decisions",
     "hamming_loss_decided": "Hamming loss of the decisions",
     "cost_decided": "cost of a row's decisions",
-    **LINEAR_FIGURES,
+    **BESIDE_FIGURES,
     **{
         f"{key}{end}": f"example F1 {words}{', never empty' if end else ''}"
         for key, words in NAMED.values()
@@ -97,7 +101,7 @@ GRID_DECISIONS = {
     f"{name}: {FIGURES[key].removeprefix('example F1 ')}": key.removeprefix("f1_example")
     for name, key in DECODER_FIGURES.items()
 }
-GRID_DECISIONS |= {f"logistic regression {words}": f"_linear_{on}" for on, words in LINEAR.items()}
+GRID_DECISIONS |= {model.removeprefix("a ").removeprefix("the "): f"_{end}" for end, model in BESIDE.items()}
 
 
 # --- figures under all decoders ---------------------------------------------------------------------------------------

@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from accelerate.utils import broadcast_object_list
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from ...core.arrays import logit, sigmoid
 from ...core.decisions import folds
 from ...data.tensors.collators import TensorRows, longest_first
-from ...nets.encoders import inputs_of, task_features
+from ...nets.encoders import MLPForMultiLabel, inputs_of, task_features
 from ...nets.frozen_encoder import OUTPUTS
 from ...nets.heads import MEAN, head_of, reads_images, shared_size, with_features
 from ...trainer import SealTrainer
@@ -29,6 +31,7 @@ from ...utils.modules import in_evaluation, without_wrapper
 from .decisions.fitting import ValidationRows
 from .decisions.of_trainer import fit_labels
 from .decisions.targets import F1_EXAMPLE, F1_MACRO, LOWER_IS_BETTER, names_in, options_of, reported, target_scores
+from .evaluation import predict_multilabel
 
 LEVELS = (0.3, 1.0, 3.0, 10.0, 30.0)  # C times the number of features: the searched values
 FOLDS = 3
@@ -132,14 +135,25 @@ def _best(
                 predicted[balanced, level][held] = torch.sigmoid(scores).cpu().numpy()
     gold_known, best, chosen = known.cpu().numpy(), -np.inf, (False, LEVELS[0])
     for pair, probabilities in predicted.items():
-        judged = ValidationRows(probabilities, gold_known, target=target, costs=costs)
-        numbers = judged.numbers(() if costs is None else ("thresholds",))
-        decided = judged.probabilities >= np.asarray(numbers["threshold" if costs is None else "thresholds"])
-        value = target_scores(target, decided, judged.labels, 1.0, judged.costs).mean()
+        value = score(probabilities, gold_known, target, costs)
         if value > best:
             best, chosen = value, pair
     balanced, level = chosen
     return level / x.shape[1], balanced
+
+
+def score(probabilities: np.ndarray, labels: np.ndarray, target: str, costs: ArrayLike | None) -> float:
+    """The figure `target` of the decisions by one threshold, or with costs by one for each label, tuned on these very
+    rows; more is better.
+
+    Args:
+        probabilities, labels: (N, L); labels are 0 or 1, with -1 or NaN for unknown.
+        target, costs: as in `LabelDecisions.fit`.
+    """
+    judged = ValidationRows(probabilities, labels, target=target, costs=costs)
+    numbers = judged.numbers(() if costs is None else ("thresholds",))
+    decided = judged.probabilities >= np.asarray(numbers["threshold" if costs is None else "thresholds"])
+    return float(target_scores(target, decided, judged.labels, 1.0, judged.costs).mean())
 
 
 def _standardised(features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -240,10 +254,12 @@ def _axes_work(num_rows: float, num_features: int) -> float:
     return 5 * min(num_rows, num_features) ** 2 * max(num_rows, num_features)
 
 
-# The linear baseline of a run on label sets: a logistic regression on frozen features, fitted before the training.
+# The linear baseline of a run on label sets: a logistic regression on frozen features, fitted before the training. An
+# MLP takes it in after the training, if that is better.
 
-ENCODER, FEATURES = "encoder", "features"  # what a baseline reads: an encoder that stays as it is, or the data
-SHARE = 0.1  # of the training: the most work that a baseline may take
+ENCODER, FEATURES = "linear_encoder", "linear_features"  # a baseline reads an encoder that stays as it is, or the data
+ALONE = "net_alone"
+SHARES = {ENCODER: 0.1, FEATURES: 0.5}  # of the training: the most work that a baseline may take; an MLP may take it in
 STEP_WORK = 3e8  # of a training step beside the forward and backward of the nets, in multiplications
 IMAGE_POSITIONS = 200  # how often an image net uses each weight: patches of a ViT, places of a feature map
 DEAD = 1e-4  # of the median deviation of an encoder's features: smaller ones would get weights as large as 1e30
@@ -255,14 +271,27 @@ class LinearBaseline(NamedTuple):
     """A fitted baseline.
 
     Attributes:
-        on: `ENCODER` or `FEATURES`.
+        name: `ENCODER` or `FEATURES`.
         regressions: one for each label.
         probabilities: split, `eval` or `test` -> (N, L).
     """
 
-    on: str
+    name: str
     regressions: LogisticRegressions
     probabilities: Mapping[str, np.ndarray]
+
+
+class Averaged(NamedTuple):
+    """A net that has taken in a logistic regression, see [`averaged`].
+
+    Attributes:
+        alone: probabilities of the net without it: split, `eval` or `test` -> (N, L).
+        score, score_alone: the figure by which decoders are chosen, on validation rows, by [`score`].
+    """
+
+    alone: Mapping[str, np.ndarray]
+    score: float
+    score_alone: float
 
 
 def fit_baseline(trainer: SealTrainer, splits: Mapping[str, TensorRows]) -> LinearBaseline:
@@ -329,31 +358,58 @@ def _net_of(trainer: SealTrainer) -> Any:
     return without_wrapper(trainer.accelerator.unwrap_model(trainer.model))
 
 
+def averaged(
+    trainer: SealTrainer, baseline: LinearBaseline | None, splits: Mapping[str, TensorRows]
+) -> Averaged | None:
+    """Replace the logits of a trained MLP by the mean of its own and of the baseline's, if the mean decides validation
+    rows better. Every process calls this; the baseline of the main process counts.
+
+    Returns:
+        what was found; None if the net stays as it is.
+    """
+    net = _net_of(trainer)
+    if not isinstance(net, MLPForMultiLabel):
+        return None
+    shared = [None if baseline is None else baseline.regressions]
+    broadcast_object_list(shared)
+    if (regressions := shared[0]) is None:
+        return None
+    predicted = predict_multilabel(trainer, splits["eval"], splits.get("test"))
+    alone, labels = predicted["eval"]
+    linear = regressions.probabilities(_frozen_features(trainer, net, splits["eval"]))
+    asked = options_of(getattr(trainer.args, "target", F1_EXAMPLE), names_in(net.config))
+    scores = [score(p, labels, **asked) for p in (sigmoid((logit(alone) + logit(linear)) / 2), alone)]
+    if scores[0] <= scores[1]:
+        return None
+    net.average_with(regressions.weight, regressions.bias)
+    return Averaged({split: p for split, (p, _) in predicted.items()}, *scores)
+
+
 def figures_of(
-    trainer: StructuredTrainer, baseline: LinearBaseline, gold: Mapping[str, np.ndarray | None]
+    trainer: StructuredTrainer,
+    name: str,
+    probabilities: Mapping[str, np.ndarray],
+    gold: Mapping[str, np.ndarray | None],
 ) -> dict[str, float]:
-    """The figures of the baseline's decisions, `{split}_{figure}_linear_{on}`: the one by which decoders are chosen,
-    and macro F1. The decisions are fitted on validation rows, as those of the task-net are.
+    """The figures of the decisions of another model than the saved one, `{split}_{figure}_{name}`: the one by which
+    decoders are chosen, and macro F1. The decisions are fitted on validation rows, as those of the task-net are.
 
     Args:
+        name: of the model, a key of `BESIDE`.
+        probabilities: split -> (N, L).
         gold: split -> labels (N, L), or None.
     """
     assert gold["eval"] is not None, "as predict_multilabel says"
-    decisions = fit_labels(trainer, baseline.probabilities["eval"], gold["eval"], trainer.args.decoder)
+    decisions = fit_labels(trainer, probabilities["eval"], gold["eval"], trainer.args.decoder)
     found = {}
     for split, labels in gold.items():
         if labels is not None:
-            decided = decisions.decide(baseline.probabilities[split])
+            decided = decisions.decide(probabilities[split])
             for target in (decisions.target, F1_MACRO):
                 costs = None if decisions.costs is None else np.asarray(decisions.costs)
                 value = reported(target, float(target_scores(target, decided, labels, 1.0, costs).mean()))
-                found[f"{split}_{figure_key(LOWER_IS_BETTER.get(target, target), baseline.on)}"] = value
+                found[f"{split}_{LOWER_IS_BETTER.get(target, target)}_{name}"] = value
     return found
-
-
-def figure_key(figure: str, on: str) -> str:
-    """The key of a baseline's figure in the result files, without its split."""
-    return f"{figure}_linear_{on}"
 
 
 def why_no_baseline(trainer: SealTrainer, splits: Mapping[str, Any]) -> str | None:
@@ -365,8 +421,9 @@ def why_no_baseline(trainer: SealTrainer, splits: Mapping[str, Any]) -> str | No
         return "the task-net is sharded"
     if are_too_many(trainer.model, max(map(len, (rows, *splits.values())))):
         return "the probabilities of all rows are too many to keep"
-    if baseline_work(trainer) > SHARE * training_work(trainer):
-        return f"it would take more than {SHARE:.0%} of the training"
+    share = SHARES[FEATURES if _reads_features(_net_of(trainer)) else ENCODER]
+    if baseline_work(trainer) > share * training_work(trainer):
+        return f"it would take more than {share:.0%} of the training"
     return None
 
 

@@ -42,7 +42,7 @@ from ...training.epochs import order_seed
 from ...training.two_nets import FEATURE_FOLDER
 from ...utils.messages import check_owner
 from ...utils.options import check_value
-from .linear import fit_baseline, fit_head, why_no_baseline
+from .linear import averaged, fit_baseline, fit_head, why_no_baseline
 from .metrics import HierarchicalComputeMetrics, multilabel_compute_metrics
 from .model import FROM_SCRATCH, MAX_LENGTH, NOUNS, SealForMultiLabel, is_of_images
 from .report import label_ending
@@ -204,7 +204,7 @@ class LabelRunArguments(RunArguments):
         default=None,
         metadata={
             "help": "A logistic regression on frozen features: true fits and saves only it; false fits none; default: "
-            "one beside, for comparison, if it takes less than a tenth of the training."
+            "one beside, for comparison, if it takes little of the training. An MLP takes it in if validation gains."
         },
     )
 
@@ -219,6 +219,11 @@ FIRST_TOKEN = (
 )
 OF_TRAININGS = [*NETS, *"loss_net_pooling loss_net_path augmentation patience tune resume_from_checkpoint".split()]
 READ_ALONE = set("seed data_seed bf16 fp16 sparse_labels_from loss energy_loss".split())  # by --linear true too
+AVERAGED = (
+    "{name}: the mean of the logits of the net and of the logistic regression is better on validation rows: "
+    "{found.score:.4f}, and {found.score_alone:.4f} by the net alone. The saved model has the regression as a linear "
+    "skip connection; --linear false leaves it out."
+)
 NO_BASELINE = "No logistic regression is fitted beside: {}."
 
 
@@ -410,9 +415,13 @@ def before(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> bo
 
 
 def evaluate(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> Ending:
-    """Judge all splits with the trained nets, and say how the figures are reported."""
-    facts = card_facts(data, arguments)
-    return label_ending(prepared.trainer, prepared.splits, data, facts, prepared.baseline)
+    """Let an MLP take in the logistic regression if that is better, judge all splits with the trained nets, and say how
+    the figures are reported."""
+    trainer, facts = cast(SealTrainer, prepared.trainer), card_facts(data, arguments)
+    found = averaged(trainer, prepared.baseline, prepared.splits)
+    if found is not None:
+        arguments.say(AVERAGED.format(name=data.name, found=found))
+    return label_ending(trainer, prepared.splits, data, facts, prepared.baseline, found)
 
 
 PROGRAM = Program(

@@ -21,8 +21,8 @@ from ...utils.modules import without_wrapper
 from .cards import CARDS, card_of
 from .decisions.label_decisions import LabelDecisions
 from .decisions.targets import F1_MACRO, F1_MICRO, LOWER_IS_BETTER, target_of
-from .evaluation import DECODER_FIGURES, FIGURES, GRID_DECISIONS, GRID_KINDS, LINEAR, evaluate_multilabel
-from .linear import LinearBaseline, figure_key, figures_of
+from .evaluation import BESIDE, DECODER_FIGURES, FIGURES, GRID_DECISIONS, GRID_KINDS, evaluate_multilabel
+from .linear import ALONE, Averaged, LinearBaseline, figures_of
 from .metrics import decided_and_gold, label_report
 from .page import Judged, label_facts, row_facts
 from .task_losses import TASK_LOSSES
@@ -42,6 +42,7 @@ def label_ending(
     data: Any,
     card: Mapping[str, Any] | None = None,
     baseline: LinearBaseline | None = None,
+    averaged: Averaged | None = None,
 ) -> Ending:
     """Evaluate a multi-label run under all decoders. Its report writes `_predictions.jsonl` and `label_report.json` of
     the test split.
@@ -51,11 +52,14 @@ def label_ending(
         data: from [`load_multilabel`].
         card: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
         baseline: a logistic regression that was fitted beside the task-net.
+        averaged: what is known of the net without it, if the net has taken it in.
     """
     found = evaluate_multilabel(trainer, rows["eval"], rows.get("test"))
-    if baseline is not None:
+    beside = {} if baseline is None else {baseline.name: baseline.probabilities}
+    beside |= {} if averaged is None else {ALONE: averaged.alone}
+    for name, of_splits in beside.items():
         known = {split: labels for split, (_, labels) in found.predicted.items()}
-        found.metrics.update(figures_of(trainer, baseline, known))
+        found.metrics.update(figures_of(trainer, name, of_splits, known))
     metrics, (probabilities, labels) = found.metrics, found.test
     net = trainer.accelerator.unwrap_model(trainer.model)
     decisions = LabelDecisions.from_config(net.config)
@@ -101,9 +105,8 @@ def label_ending(
     if judged is not None:
         hints.append(hint_of_empty_sets(judged.decided, judged.labels, rows_of, trainer.args))
     if baseline is not None:
-        key = f"eval_{figure_key(figure.removesuffix('_decided'), baseline.on)}"
-        scores = metrics[f"eval_{figure}"], metrics[key]
-        hints.append(hint_of_baseline(*scores, LINEAR[baseline.on], lower_is_better=target in LOWER_IS_BETTER))
+        scores = metrics[f"eval_{figure}"], metrics[f"eval_{figure.removesuffix('_decided')}_{baseline.name}"]
+        hints.append(hint_of_baseline(*scores, BESIDE[baseline.name], lower_is_better=target in LOWER_IS_BETTER))
     return Ending(
         metrics,
         FIGURES,
@@ -249,15 +252,15 @@ def hint_of_empty_sets(decided: np.ndarray, labels: np.ndarray, rows: str, args:
     return f"{said}; on the {held.sum():,} others example F1 is {score:.4f}.{flag}"
 
 
-def hint_of_baseline(score: float, baseline: float, reads: str, lower_is_better: bool = False) -> str | None:
+def hint_of_baseline(score: float, baseline: float, model: str, lower_is_better: bool = False) -> str | None:
     """The hint for a net whose `score` on validation rows is worse than that of a linear `baseline`; None for others.
 
     Args:
-        reads: what the baseline reads, such as `on the same features`.
+        model: the baseline in words, such as `a logistic regression on the same features`.
     """
     if score == baseline or (score > baseline) != lower_is_better:
         return None
     return (
-        f"A logistic regression ({reads}) is better on validation rows: {baseline:.4f}, and {score:.4f} by the net. "
+        f"{model[0].upper()}{model[1:]} is better on validation rows: {baseline:.4f}, and {score:.4f} by the net. "
         "--linear true fits and saves it."
     )

@@ -12,7 +12,7 @@ from tiny_images import saved_encoder, write_folder
 from tiny_models import LABELS, tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, AutoModelForSequenceClassification
 
-from seal_hf import SealForMultiLabel
+from seal_hf import SealForMultiLabel, load_multilabel
 from seal_hf.core.decisions import folds
 from seal_hf.decisions import LabelDecisions
 from seal_hf.reports.run_page import figures_section
@@ -148,7 +148,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("linear")
     flags = [*texts(folder), *QUIET, "--max_steps", "2", "--decoder", "calibrated_f1"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "SHARE", 1e9)
+        patch.setattr(training, "SHARES", dict.fromkeys(training.SHARES, 1e9))
         metrics = mlc.main([*flags, "--output_dir", str(folder / "out")])
     return folder, flags, metrics
 
@@ -199,7 +199,8 @@ def test_kept_outputs_of_a_frozen_encoder_give_the_same_baseline(finished, pooli
     trainer = prepared.trainer
     assert training.training_work(trainer) == 2 * training.STEP_WORK  # its forward passes are behind it
     labels = {"eval": gold(1, 16).numpy(), "test": gold(2, 20).numpy()}
-    found = training.figures_of(trainer, training.fit_baseline(trainer, prepared.splits), labels)
+    baseline = training.fit_baseline(trainer, prepared.splits)
+    found = training.figures_of(trainer, baseline.name, baseline.probabilities, labels)
     assert found == pytest.approx({key: metrics[key] for key in found}) and len(found) == 4
 
 
@@ -216,12 +217,12 @@ def test_labels_that_are_kept_as_ids_give_the_same_baseline(tmp_path):
     torch.testing.assert_close(training.fit_baseline(trainer, {}).regressions.weight, expected.regressions.weight)
 
 
-def test_it_is_skipped_in_one_line_where_it_takes_more_than_a_tenth(tmp_path, capsys, monkeypatch):
+def test_it_is_skipped_in_one_line_where_it_takes_much_of_the_training(tmp_path, capsys, monkeypatch):
     """The work is counted, not timed: a run of few steps has none beside, one of many has."""
     few = "--max_train_rows 60 --hidden_size 8 --per_device_train_batch_size 30".split()
     metrics = mlc.main([*few, *QUIET, "--max_steps", "2", "--output_dir", str(tmp_path / "out")])
     (line,) = [line for line in capsys.readouterr().out.splitlines() if ROW in line]
-    assert line == "No logistic regression is fitted beside: it would take more than 10% of the training."
+    assert line == "No logistic regression is fitted beside: it would take more than 50% of the training."
     assert not any("linear" in key for key in metrics)
     arguments = [mlc.PROGRAM.parse([*few, "--max_steps", str(n), "--output_dir", str(tmp_path)]) for n in (2, 2000)]
     prepared = [mlc.make_trainer(mlc.PROGRAM.load(each), each) for each in arguments]
@@ -247,6 +248,83 @@ def test_few_training_rows_beside_many_others_have_one(tmp_path):
         assert (len(trainer.train_dataset), len(trainer.eval_dataset)) == (40, count)
         work.append(training.baseline_work(trainer))
     assert work[0] == work[1]
+
+
+# --- in the net ------------------------------------------------------------------------------------------------------
+
+
+def of_features(folder, scale=1.0):
+    """A folder of features with labels: half of them linear in the features, half not."""
+    draw = np.random.default_rng(0)
+    for split, count in (("train", 120), ("validation", 60), ("test", 60)):
+        x = draw.normal(size=(count, 6)) * scale + 3 * scale
+        z = x / scale - 3
+        y = np.stack([z[:, 0] > 0, z[:, 1] + z[:, 2] > 0.5, z[:, 3] * z[:, 4] > 0], 1).astype(int)
+        lines = [",".join(map(str, [*row, *labels])) for row, labels in zip(x, y, strict=True)]
+        head = ",".join([f"x{i}" for i in range(6)] + ["a", "b", "c"])
+        (folder / f"{split}.csv").write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+    return ["--dataset", str(folder), "--label_columns", "a,b,c", *QUIET, "--loss", "ce", "--hidden_size", "8"]
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """A few epochs, with a baseline however long it takes."""
+    monkeypatch.setattr(training, "SHARES", dict.fromkeys(training.SHARES, 1e9))
+    return ["--num_train_epochs", "3"]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_an_mlp_takes_the_regression_in_where_validation_gains(tmp_path, short, capsys, scale):
+    """The logits of the saved model are the mean of those of the two, which are made apart from it."""
+    flags, out = [*of_features(tmp_path, scale), *short], tmp_path / "out"
+    metrics = mlc.main([*flags, "--output_dir", str(out)])
+    said = [line for line in capsys.readouterr().out.splitlines() if "skip connection" in line]
+    assert len(said) == 1 and "--linear false leaves it out" in said[0]
+    plain = mlc.main([*flags, "--linear", "false", "--output_dir", str(tmp_path / "plain")])
+    figure = "test_f1_example"
+    assert metrics[f"{figure}_net_alone"] == plain[f"{figure}_decided"] and f"{figure}_net_alone" not in plain
+    saved, alone = (
+        SealForMultiLabel.from_pretrained(tmp_path / name, with_loss_net=False) for name in ("out", "plain")
+    )
+    assert saved.config.linear_skip and not alone.config.linear_skip
+    data = load_multilabel(str(tmp_path), label_columns=["a", "b", "c"])
+    x, y = (torch.tensor(np.asarray(data.train[name])) for name in ("features", "labels"))
+    expected = cross_validated(x, y)
+    features = torch.tensor(np.asarray(data.test["features"])).float()
+    logits = features.double() @ expected.weight.T + expected.bias
+    with torch.no_grad():
+        mean = (alone.task_net.eval()(features).logits + logits) / 2
+        torch.testing.assert_close(saved.task_net.eval()(features).logits.double(), mean, atol=1e-4, rtol=1e-4)
+
+
+def turned(baseline):
+    """A regression that says the opposite."""
+    regressions = baseline.regressions._replace(weight=-9 * baseline.regressions.weight)
+    return baseline._replace(regressions=regressions)
+
+
+def test_an_mlp_stays_alone_where_validation_loses(tmp_path, short, monkeypatch, capsys):
+    flags, out = [*of_features(tmp_path), *short], tmp_path / "out"
+    fitted = training.fit_baseline
+    monkeypatch.setattr(mlc, "fit_baseline", lambda *given: turned(fitted(*given)))
+    metrics = mlc.main([*flags, "--output_dir", str(out)])
+    assert "skip connection" not in capsys.readouterr().out and "test_f1_example_net_alone" not in metrics
+    assert not SealForMultiLabel.from_pretrained(out, with_loss_net=False).config.linear_skip
+
+
+def test_a_net_with_a_regression_is_trained_on_and_averages_again(tmp_path, short):
+    """The mean of a net that has one, and of another, has the halves of both in one linear term."""
+    flags, out = [*of_features(tmp_path), *short], tmp_path / "out"
+    mlc.main([*flags, "--output_dir", str(out)])
+    net = SealForMultiLabel.from_pretrained(out, with_loss_net=False).task_net.eval()
+    x, weight, bias = torch.randn(5, 6), torch.randn(3, 6, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
+    with torch.no_grad():
+        expected = (net(x).logits + x.double() @ weight.T + bias) / 2
+        net.average_with(weight, bias)
+        torch.testing.assert_close(net(x).logits.double(), expected, atol=1e-5, rtol=1e-5)
+    again = [*flags, "--model_name_or_path", str(out), "--output_dir", str(tmp_path / "again")]
+    metrics = mlc.main([word for word in again if word not in ("--hidden_size", "8")])
+    assert 0 < metrics["test_f1_example_decided"] <= 1
 
 
 # --- alone -----------------------------------------------------------------------------------------------------------
@@ -312,7 +390,7 @@ def test_alone_on_features_and_images(tmp_path):
 @pytest.mark.parametrize("kind", ["vit", "convnext"])
 def test_a_run_on_images_has_a_row_with_a_pretrained_net_alone(kind, tmp_path, capsys, monkeypatch):
     pytest.importorskip("PIL")
-    monkeypatch.setattr(training, "SHARE", 1e9)
+    monkeypatch.setattr(training, "SHARES", dict.fromkeys(training.SHARES, 1e9))
     data, quick = ["--dataset", str(write_folder(tmp_path / "data"))], [*QUIET, "--max_steps", "2", "--output_dir"]
     encoder = ["--model_name_or_path", str(saved_encoder(tmp_path / "encoder", kind))]
     metrics = mlc.main([*data, *encoder, *quick, str(tmp_path / "out")])
@@ -340,7 +418,7 @@ def test_flags_of_a_training_are_refused(flags, said, tmp_path):
 
 
 def test_the_method_of_a_comparison_is_the_row_of_a_run(program, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "SHARE", 1e9)
+    monkeypatch.setattr(training, "SHARES", dict.fromkeys(training.SHARES, 1e9))
     small = "--max_train_rows 60 --hidden_size 8 --num_train_epochs 1 --per_device_train_batch_size 30".split()
     runs = program.main([*small, "--losses", "linear", "--output_dir", str(tmp_path / "compared")])
     (run,) = runs.all()["linear"]
