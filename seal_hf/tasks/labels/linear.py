@@ -259,7 +259,7 @@ def _axes_work(num_rows: float, num_features: int) -> float:
 
 ENCODER, FEATURES = "linear_encoder", "linear_features"  # a baseline reads an encoder that stays as it is, or the data
 ALONE = "net_alone"
-SHARES = {ENCODER: 0.1, FEATURES: 0.5}  # of the training: the most work that a baseline may take; an MLP may take it in
+SHARES = {ENCODER: 0.1, FEATURES: 1.0}  # of the training: the most work that a baseline may take; an MLP may take it in
 STEP_WORK = 3e8  # of a training step beside the forward and backward of the nets, in multiplications
 IMAGE_POSITIONS = 200  # how often an image net uses each weight: patches of a ViT, places of a feature map
 DEAD = 1e-4  # of the median deviation of an encoder's features: smaller ones would get weights as large as 1e30

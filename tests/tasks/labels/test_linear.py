@@ -222,7 +222,7 @@ def test_it_is_skipped_in_one_line_where_it_takes_much_of_the_training(tmp_path,
     few = "--max_train_rows 60 --hidden_size 8 --per_device_train_batch_size 30".split()
     metrics = mlc.main([*few, *QUIET, "--max_steps", "2", "--output_dir", str(tmp_path / "out")])
     (line,) = [line for line in capsys.readouterr().out.splitlines() if ROW in line]
-    assert line == "No logistic regression is fitted beside: it would take more than 50% of the training."
+    assert line == "No logistic regression is fitted beside: it would take more than 100% of the training."
     assert not any("linear" in key for key in metrics)
     arguments = [mlc.PROGRAM.parse([*few, "--max_steps", str(n), "--output_dir", str(tmp_path)]) for n in (2, 2000)]
     prepared = [mlc.make_trainer(mlc.PROGRAM.load(each), each) for each in arguments]
