@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
-WRITTEN = "`python benchmarks/results_page.py` writes this page from the raw runs in `recipes/results/`."
+WRITTEN = "<!-- python benchmarks/results_page.py writes this page from recipes/results/ -->"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -40,10 +40,9 @@ def section(title: str, *blocks: str) -> str:
 
 
 def archived(*data_sets: str) -> str:
-    """The last section of a page: where all runs and their commands are."""
+    """The last lines of a page: where all runs and their commands are."""
     names = ", ".join(data_sets)
-    where = "The [archive](../../recipes/pages/README.md) has a page per data set with every run and its command"
-    return section("All runs, and their commands", prose(f"{where}. Those of this page: {names}."))
+    return prose(f"Every run, with its command, is in the [archive](../../recipes/pages/README.md): {names}.")
 
 
 def page(title: str, *blocks: str) -> str:
