@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...core.label_sets import LabelSets, dot
+from ...core.space import ratio
 from ...core.task_losses import loss_named, mean, refuse
 from ...utils.options import Options, option
 
@@ -179,7 +180,8 @@ class SoftF1(LabelwiseLoss):
 
         -Σ_j [ y_j log p_j + (1 - y_j) log(1 - p_j) ]  +  w (1 - 2 Σ_j p_j y_j / Σ_j (p_j + y_j))
 
-    A row without labels has a soft F1 of 0, without gradient. Weights of labels are those of cross-entropy alone.
+    A row without labels has a soft F1 of 0, without gradient. A row without any known label has a loss of 0. Weights of
+    labels are those of cross-entropy alone.
     """
 
     soft_f1_weight: float = option(3.0, least=0)  # w
@@ -189,7 +191,7 @@ class SoftF1(LabelwiseLoss):
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         p = torch.sigmoid(logits)
-        soft_f1 = 2 * (p * labels).sum(-1) / (p + labels).sum(-1).clamp_min(torch.finfo(p.dtype).tiny)
+        soft_f1 = ratio(2 * (p * labels).sum(-1), (p + labels).sum(-1))
         return super().per_example(logits, labels) + self.soft_f1_weight * (1 - soft_f1)
 
 

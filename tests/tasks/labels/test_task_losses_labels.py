@@ -118,6 +118,15 @@ def test_an_unknown_label_has_no_share_in_soft_f1():
     assert gradient[0, 1] == 0
 
 
+@pytest.mark.parametrize("name", [name for name in TASK_LOSSES if name != "ranking"])
+def test_a_row_without_known_labels_adds_nothing(name):
+    space, labels = MultiLabelSpace(loss=TASK_LOSSES[name]()), LABELS.clone()
+    labels[1] = -1
+    known = [0, 2]
+    expected = space.task_loss(LOGITS[known], LABELS[known]) * len(known) / len(LABELS)
+    torch.testing.assert_close(space.task_loss(LOGITS, labels), expected)
+
+
 @pytest.mark.parametrize("name, options", OPTIONS)
 @pytest.mark.parametrize("size", [80.0, 1e4])
 def test_extreme_logits_give_finite_losses_and_gradients(name, options, size):
