@@ -140,6 +140,7 @@ def run_section(report: Mapping[str, Any], called: str | None) -> Section:
     facts = {
         "data": report.get("dataset"),
         "loss": f"{loss}{instead}" if loss else own.get("energy_method"),
+        "task loss": own.get("task_loss"),
         "rows": ", ".join(f"{name} {count:,}" for name, count in rows.items()),
         "labels": report.get("num_labels"),
         "versions": ", ".join(f"{name} {found}" for name, found in (report.get("versions") or {}).items()),

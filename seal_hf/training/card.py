@@ -10,7 +10,7 @@ from typing import Any
 from transformers import PreTrainedModel, TrainerState, TrainingArguments
 
 from ..core.decisions import THRESHOLD
-from ..core.task import DECISIONS, TASKS, Task, task_losses, task_of
+from ..core.task import DECISIONS, TASKS, Task, task_of
 from ..data.tensors.collators import TensorRows
 from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES
 from ..nets.adapters import library_of
@@ -67,7 +67,7 @@ def run_card(
         rows=counts | {SHOWN.get(split, split): count for split, count in (rows or {}).items()},
         loss=called_by(args.energy_loss, verdict.taught) or CROSS_ENTROPY,
         verdict=verdict.sentences,
-        task_loss=_task_loss(args, trainer.space.loss),
+        task_loss=trainer.task_loss_name,
         loss_net_encoder=trainer.loss_net.config.encoder_mode if trainer.loss_net else None,
         metrics=shown,
         decisions=_decisions(config, trainer.space, args.fold_decision),
@@ -137,14 +137,6 @@ def _columns(config: Any) -> list[str]:
     """Columns that sentences need beside their words: the predicate of roles, the features of a BiLSTM."""
     marked = "predicate_marker" in (getattr(config, "inputs", None) or {}) or getattr(config, "predicate_size", 0) > 0
     return [*["predicate"] * marked, *(name for name in getattr(config, "feature_sizes", {}) if name != "case")]
-
-
-def _task_loss(args: Any, loss: Any) -> str:
-    """The name of the task loss, or of its class if it is not registered. A user's space may have no object for it."""
-    if loss is None:
-        return args.task_loss
-    kind = type(loss)
-    return next((name for name, losses in task_losses().items() if kind in losses), kind.__name__)
 
 
 def _settings(trainer: Any) -> dict[str, Any]:

@@ -92,6 +92,8 @@ def record_of(trainer: Any) -> dict[str, Any]:
     """The record of a trainer's run with its current arguments."""
     args = trainer.args
     ours = {name: getattr(args, name) for name in own_defaults(args)}
+    if "task_loss" in ours:  # a user's own one is not among the arguments
+        ours["task_loss"] = trainer.task_loss_name
     if ours.get("loss_net_feature_cache") is not None:  # the folder's name is not a setting
         ours["loss_net_feature_cache"] = "given"
     facts = {

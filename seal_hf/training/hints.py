@@ -138,7 +138,7 @@ def verdict_of(trainer: Any, score: Score | None = None, hints: Iterable[str | N
         said.append("The classifier is a logistic regression on frozen features. Nothing else was trained.")
         remedies.append("the same command without --linear true trains a net.")
     if loss is not None and state.global_step > 0:
-        alone = task_loss_in_words(trainer.args.task_loss)
+        alone = task_loss_in_words(trainer.task_loss_name)
         if lessons is None:
             said.append(f"The model was trained by {alone} alone.")
         else:

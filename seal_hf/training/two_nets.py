@@ -15,7 +15,7 @@ from transformers.utils import logging
 
 from ..core.decisions import Decisions
 from ..core.space import REWARD_CODES, SAMPLE_WEIGHT, SOFT_LABELS, OutputSpace
-from ..core.task import SPACES
+from ..core.task import SPACES, task_losses
 from ..core.task_losses import OwnBatchLoss, OwnTaskLoss
 from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES
 from ..extensions import Extension, Run, wanted_extensions
@@ -259,6 +259,16 @@ class TwoNetTrainer(StructuredTrainer):
         for dataset in (self.train_dataset, self.eval_dataset):
             self.see(space, dataset)
         return space
+
+    @property
+    def task_loss_name(self) -> str:
+        """The name of the task loss that trains the task-net; of the user's own, that of its function or class."""
+        loss = self._own_loss or getattr(self._given_space, "loss", None)
+        if loss is None:
+            return self.args.task_loss
+        own = getattr(loss, "function", type(loss))
+        known = (name for name, losses in task_losses().items() if own in losses)
+        return next(known, getattr(own, "__name__", type(own).__name__))
 
     def train(self, *args: Any, **kwargs: Any) -> TrainOutput:
         """Train as [`StructuredTrainer`] does. The task-net's config then holds the verdict on the training."""

@@ -62,6 +62,7 @@ def test_the_numbers_are_those_of_the_files(finished):
     losses = {entry["step"]: entry["task_loss"] for entry in log if "task_loss" in entry}
     found = {row["step"]: row["training"] for row in table_with(page, "step", "training") if row["training"] != "-"}
     assert len(found) == 4 and found == pytest.approx(losses, rel=1e-9)
+    assert {"fact": "task loss", "value": "cross_entropy"} in table_with(page, "fact")
     settings = {row["setting"]: row["value"] for row in table_with(page, "setting")}
     assert json.loads(settings["learning_rate"]) == 1e-3 and json.loads(settings["dataset"]) == "digits"
 

@@ -14,11 +14,13 @@ from sklearn.utils.class_weight import compute_class_weight
 from seal_hf import MultiLabelSpace, SealTrainer, TensorRows, load_multilabel
 from seal_hf.core.task_losses import OwnTaskLoss
 from seal_hf.data import DataError
+from seal_hf.saving.checkpoints import read_record
 from seal_hf.tasks.labels.task_losses import TASK_LOSSES
 from seal_hf.tasks.masks.space import BinaryMaskSpace
 from seal_hf.tasks.tags.chains import CRF
 from seal_hf.tasks.tags.space import TagSequenceSpace
 from seal_hf.tasks.tags.task_losses import TAG_TASK_LOSSES
+from seal_hf.training.card import run_card
 from seal_hf.training.loss_weights import AT_ONCE, label_parts
 
 NAMES = list("abcdef")
@@ -29,7 +31,7 @@ ROW_WEIGHTS = torch.rand(tiny_run.ROWS, generator=GENERATOR) * 2
 
 
 def trainer(folder, rows=None, loss="ce", **options):
-    own = {name: options.pop(name) for name in ("own_loss", "compute_loss_func") if name in options}
+    own = {name: options.pop(name) for name in ("own_loss", "compute_loss_func", "space") if name in options}
     own = {"task_loss" if name == "own_loss" else name: value for name, value in own.items()}
     nets = tiny_run.model()
     args = tiny_run.arguments(folder, loss, **options)
@@ -258,6 +260,23 @@ def test_own_losses_of_tags_and_masks_and_of_rows_with_weights(tmp_path):
     torch.testing.assert_close(weighed.task_loss(z, y), z[0].sum() * 9)
     own, plain = (trained(tmp_path, with_weights(ROW_WEIGHTS), **o) for o in ({"own_loss": by_row}, {}))
     torch.testing.assert_close(own, plain, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "own, name",
+    [
+        ({"own_loss": by_row}, "by_row"),
+        ({"compute_loss_func": by_batch}, "by_batch"),
+        ({"task_loss": "zlpr"}, "zlpr"),
+        ({"space": MultiLabelSpace(loss=TASK_LOSSES["zlpr"]())}, "zlpr"),
+    ],
+)
+def test_verdict_card_and_record_name_the_loss_that_trained(tmp_path, own, name):
+    made, nets = trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1, **own)
+    made.train()
+    assert nets.task_net.config.verdict["sentences"][0] == f"The model was trained by the {name} task loss alone."
+    assert f"trained with the {name} task loss" in run_card(made).replace("\\", "")
+    assert read_record(tmp_path / "checkpoint-1")["task_loss"] == name
 
 
 def test_an_own_loss_of_another_shape_names_both(tmp_path):
