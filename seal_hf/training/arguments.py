@@ -315,7 +315,7 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             steps are at most the rate, and `learning_rate` with others. A saved classifier, a head on a frozen encoder
             and a net from scratch learn at `learning_rate`. To train all at one rate, give that rate here too.
         crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: that of a fresh classifier beside
-            a pretrained encoder, else `learning_rate`.
+            a pretrained encoder, also for a fresh CRF over a saved classifier, else `learning_rate`.
 
     Parameters that control tag sequences:
         constrained_decoding (`bool`, default False): evaluate the likeliest sequence that the tags' scheme (BIO,

@@ -75,7 +75,10 @@ def check_launched_net(args: SealTrainingArguments, accelerator: Accelerator, ta
     if getattr(task_net, "crf", None) is None:
         return
     if kind in SHARDED:
-        raise ValueError(f"The task-net has a CRF, which does not go with {kind.value}: use DDP, or no CRF.")
+        raise ValueError(
+            f"The task-net has a CRF, which does not go with {kind.value}: use DDP, or no CRF "
+            "(--task_loss cross_entropy)."
+        )
     if kind in DDP and args.ddp_find_unused_parameters:
         raise ValueError(
             "`ddp_find_unused_parameters` is True, but DDP would take the task-net's CRF for unused. Leave the "

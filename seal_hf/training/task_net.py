@@ -45,6 +45,7 @@ def store_decoding(model: PreTrainedModel, space: OutputSpace) -> None:
 # The rates of its parts.
 
 IN_AN_ADAPTER = re.compile(r"\b(modules_to_save\.[^.]+|original_module)\.")  # parts of names that PEFT inserts
+CRF = "crf."  # the names of a CRF's parameters begin so
 HEAD_RATE = 1e-2  # measured: docs/results/defaults.md
 INNER = 0.1  # of the head's rate, for its layers before the last
 
@@ -62,12 +63,12 @@ def own_rates(task_net: nn.Module, args: Any, fresh: set[str]) -> Iterator[tuple
 
     Args:
         args: [`SealTrainingArguments`].
-        fresh: names of the fresh head's parameters, from [`fresh_names`].
+        fresh: names of the parameters of a fresh head and a fresh CRF, from [`fresh_names`].
     """
     net: Any = without_wrapper(task_net)
     named = ((IN_AN_ADAPTER.sub("", name), p) for name, p in net.named_parameters())
     trained = {name: parameter for name, parameter in named if parameter.requires_grad}
-    head = {name: parameter for name, parameter in trained.items() if name in fresh}
+    head = {name: parameter for name, parameter in trained.items() if name in fresh and not name.startswith(CRF)}
     beside_an_encoder = head and len(head) < len(trained) and not args.freeze_encoder
     rate = head_rate(args)
     if beside_an_encoder:
@@ -85,21 +86,22 @@ def own_rates(task_net: nn.Module, args: Any, fresh: set[str]) -> Iterator[tuple
             args.learning_rate,
         )
     crf = getattr(task_net, "crf", None)
-    if crf is not None and (beside_an_encoder or args.crf_learning_rate is not None):
+    is_fresh = beside_an_encoder or any(name.startswith(CRF) for name in fresh)
+    if crf is not None and (is_fresh or args.crf_learning_rate is not None):
         yield list(crf.parameters()), rate if args.crf_learning_rate is None else args.crf_learning_rate
 
 
 def fresh_names(task_net: PreTrainedModel, missing: Iterable[str] = ()) -> set[str]:
-    """The names of the parameters that began fresh when a pretrained encoder was loaded, without a CRF's. They are
-    those that the class which saved the weights lacks; `config.architectures` still names that class. Empty for a net
-    from scratch, and for a saved one with its own head.
+    """The names of the parameters that began fresh when a pretrained encoder or a saved net was loaded. They are those
+    that the class which saved the weights lacks, without a CRF's; `config.architectures` still names that class. Empty
+    for a net from scratch, and for a saved one with its own head.
 
     Args:
         missing: the names, where the loader reported them.
     """
     net: Any = without_wrapper(task_net)
     if missing:
-        return {name for name in missing if not name.startswith("crf.")}
+        return set(missing)
     names = getattr(getattr(net, "config", None), "architectures", None) or [""]
     saved_by = getattr(transformers, names[0], None)
     if saved_by is None or isinstance(net, saved_by):

@@ -156,6 +156,8 @@ TEXTS = ["--dataset", "any.csv", "--model_name_or_path", "owner/name"]
         (rewards.PROGRAMS["mlc"], [*TEXTS, "--rules", "any.yaml", "--num_labelled", "8"], "cross_entropy"),
         (tagging.PROGRAM, TEXTS, "cross_entropy"),
         (srl, TEXTS, "crf"),
+        (srl, [*TEXTS, "--adapter", "lora"], "cross_entropy"),  # a CRF is not saved with an adapter
+        (srl, [*TEXTS, "--loss_net_encoder", "peft"], "cross_entropy"),
         (segmentation.PROGRAM, [], "soft_iou"),
         (segmentation.PROGRAM, ["--dataset", "digit_classes"], "soft_iou"),
         (rewards.MASK_PROGRAM, [], "cross_entropy"),

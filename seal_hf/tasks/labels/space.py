@@ -301,7 +301,7 @@ class MultiLabelSpace(OutputSpace):
             if not getattr(self.loss, "reads_probabilities", False):
                 raise ValueError(
                     "The training rows have probabilities of labels (--label_format probabilities), which only the "
-                    "task loss cross_entropy reads. Leave --task_loss out."
+                    "task loss cross_entropy reads: give --task_loss cross_entropy."
                 )
             labels = self.soft_labels
         if known is not None:

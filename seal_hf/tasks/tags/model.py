@@ -116,11 +116,11 @@ class SealForTokenClassification(SealModel):
         seal = super().from_pretrained(model_name_or_path, **kwargs)
         saved = getattr(seal.config, "crf", False)
         if saved if crf is None else crf:
-            source, seal = seal.source, cls(with_crf(seal.task_net), seal.loss_net)
-            seal.source = source
-            if saved:
-                assert isinstance(seal.task_net.crf, CRF)
-                _load_crf(seal.task_net.crf, _saved_crf(str(model_name_or_path), kwargs), str(model_name_or_path))
+            task_net, name = with_crf(seal.task_net), str(model_name_or_path)
+            assert isinstance(task_net.crf, CRF)
+            seal.space = cls.space_of(task_net).for_model(task_net)
+            if not (saved and _load_crf(task_net.crf, _saved_crf(name, kwargs), name)):
+                seal.fresh += [f"crf.{part}" for part in task_net.crf.state_dict()]
         else:
             seal.config.crf = False
         return seal.eval()
@@ -242,20 +242,25 @@ def with_crf(task_net: PreTrainedModel) -> PreTrainedModel:
         ValueError: the task-net has adapters, whose libraries save only the adapters and the classifier.
     """
     if library_of(task_net) is not None:
-        raise ValueError("`crf` is True, but the task-net has adapters, and a CRF is not saved with them. Use one.")
+        raise ValueError(
+            "The task-net has adapters, with which a CRF is not saved: give another task loss "
+            "(--task_loss cross_entropy) and crf=False, or no adapters."
+        )
     names: dict = task_net.config.id2label or {}
     task_net.crf = tied_crf([names[i] for i in range(len(names))])
     task_net.config.crf = True
     return task_net
 
 
-def _load_crf(crf: CRF, saved: dict[str, Tensor], name: str) -> None:
-    """A CRF for other tags gets fresh weights, with a warning, as the classifier does under
-    `ignore_mismatched_sizes`."""
-    if {key: value.shape for key, value in saved.items()} == {k: v.shape for k, v in crf.state_dict().items()}:
+def _load_crf(crf: CRF, saved: dict[str, Tensor], name: str) -> bool:
+    """True if the weights were loaded. A CRF for other tags gets fresh weights, with a warning, as the classifier does
+    under `ignore_mismatched_sizes`."""
+    fits = {key: value.shape for key, value in saved.items()} == {k: v.shape for k, v in crf.state_dict().items()}
+    if fits:
         crf.load_state_dict(saved)
     else:
         logger.warning(f"The CRF in {name} does not have {crf.num_tags} tags: it gets fresh weights.")
+    return fits
 
 
 def _saved_crf(name: str, kwargs: dict) -> dict[str, Tensor]:

@@ -20,7 +20,7 @@ from ...core.energy import energies_of
 from ...data import TagDataArguments, TagSequenceData, load_srl, load_tags, load_trees
 from ...data.tensors.vocabulary import Vocabulary, load_word_vectors
 from ...data.tensors.words import PREDICATE_MARKERS, WordRows, encode_words, load_tokenizer, tokenize_words
-from ...nets.adapters import METHODS, QUANTIZATIONS
+from ...nets.adapters import LIBRARIES, METHODS, QUANTIZATIONS
 from ...nets.text_pooling import most_tokens
 from ...reports.common import Ending
 from ...saving import take_loss_net
@@ -290,10 +290,14 @@ ROLE_ARGUMENTS = (RoleDataArguments, RoleArguments, RunArguments, SealTrainingAr
 
 
 def settle_roles(arguments: Arguments) -> None:
-    """Raises ValueError for a BiLSTM, since roles need an encoder."""
-    nets = arguments.nets
+    """Let an adapter have cross-entropy, since a CRF is not saved with it. Raises ValueError for a BiLSTM, since roles
+    need an encoder."""
+    nets, training = arguments.nets, arguments.training
     if has_bilstm(nets):
         raise ValueError(f"{nets.model_name_or_path} holds a BiLSTM; this program needs a Hugging Face encoder.")
+    adapted = nets.adapter is not None or training.loss_net_encoder in LIBRARIES
+    if adapted and not arguments.given & {"task_loss", "recipe"}:
+        training.task_loss = "cross_entropy"
 
 
 def make_role_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:

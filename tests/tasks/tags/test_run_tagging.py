@@ -101,9 +101,18 @@ def test_an_encoder_of_hugging_face_tags_files(tmp_path, adapter):
     assert 'pipeline("token-classification"' in card
     if not adapter:
         flags = "--loss ce --task_loss crf --learning_rate 1e-9 --lr_scheduler_type constant --max_steps 1".split()
-        run(tmp_path / "crf", *data, *flags)
-        crf = SealForTokenClassification.from_pretrained(tmp_path / "crf", with_loss_net=False).task_net.crf
-        assert max(p.abs().max().item() for p in crf.parameters()) == pytest.approx(1e-2, rel=1e-3)  # Adam's first step
+        first = 1e-2  # Adam's first step, of a fresh CRF
+        for begins_from, step in (("bert", first), ("out", first), ("crf from out", 0)):
+            net = ["--model_name_or_path", str(tmp_path / begins_from)]
+            run(ended := tmp_path / f"crf from {begins_from}", *data, *net, *flags)
+            before = crf_of(tmp_path / begins_from) if step == 0 else 0
+            assert (crf_of(ended) - before).abs().max().item() == pytest.approx(step, rel=1e-3, abs=1e-8)
+
+
+def crf_of(folder):
+    """The parameters of a saved CRF, (P,)."""
+    crf = SealForTokenClassification.from_pretrained(folder, with_loss_net=False).task_net.crf
+    return torch.cat([parameter.detach().flatten() for parameter in crf.parameters()])
 
 
 def test_further_test_sets_have_their_own_figures_whatever_their_names(tmp_path, capsys):
