@@ -40,7 +40,7 @@ CASES = {
     "a short window, uneven": dict(loss="regression", accumulation=2, num_rows=40),  # of one micro-batch, not two
     "implicit, head": dict(loss="regression", accumulation=2, loss_net_steps=2, hypergradient="cg"),
     "implicit, all": dict(loss="regression", hypergradient="neumann", hypergradient_parameters="all"),
-    "weights, unknown labels": dict(loss="ce", accumulation=2, pos_weight="sqrt", weighed=True),
+    "weights, unknown labels": dict(loss="ce", task_loss="soft_f1", accumulation=2, pos_weight="sqrt", weighed=True),
     "bf16": dict(loss="regression", bf16=True),
 }
 
@@ -129,7 +129,8 @@ def train_tagger(folder, world, **options):
 def train_masks(folder, world):
     """On crops, which every epoch draws anew: the task-net, and energies."""
     nets, rows = tiny_masks.model(dropout=0.0), MaskRows(tiny_masks.squares(), tiny_masks.CROP)
-    options = dict(loss="regression", accumulation=2, batch=4 // world, pixel_loss="sum", optim="sgd")
+    options = dict(loss="regression", task_loss="soft_iou", pixel_loss="sum")
+    options |= dict(accumulation=2, batch=4 // world, optim="sgd")
     trainer, _ = tiny_masks.make(folder, nets, rows, learning_rate=1e-3, **options)
     trainer.train()
     batch = rows.batch(range(4))
