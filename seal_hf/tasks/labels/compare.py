@@ -309,7 +309,7 @@ LABEL_SETS = LabelSetKind(
         LINEAR: mlc.PROGRAM,  # for its net and rows
     },
     methods=METHODS,
-    usual=("constant", "linear", "ce", "asymmetric", "zlpr", "nce"),
+    usual=("constant", "linear", "ce", "soft_f1", "asymmetric", "zlpr", "nce"),
     figures=FIGURES,
     known_metrics=METRICS,
 )

@@ -26,9 +26,10 @@ class PixelLoss(Options):
 
     Attributes:
         pixel_loss: `sum` over the pixels, then the mean over the batch, as for every output of this package (λ1 is
-            meaningful only with that); or `mean` over all pixels that count, with class weights the weighted mean, as
-            torch's. The authors take the mean for Weizmann. `sum` is H · W times `mean`, so λ1 with `mean` corresponds
-            to λ1 · H · W with `sum`.
+            meaningful only with that); or `mean` over the pixels of the micro-batch that count, with class weights the
+            weighted mean, as torch's. The authors take the mean for Weizmann. `sum` is H · W times `mean`, so λ1 with
+            `mean` corresponds to λ1 · H · W with `sum`. Where some pixels do not count, `mean` depends a little on how
+            a batch is divided among micro-batches and processes.
         class_weight: (C,) w >= 0; default: 1.
     """
 
