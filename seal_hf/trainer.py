@@ -31,7 +31,7 @@ from .nets.encoders import task_features
 from .nets.frozen_encoder import FEATURES, OUTPUTS, encoder_inputs
 from .nets.heads import with_features
 from .nets.task_nets import check_has_logits
-from .training.checks import check_begun, check_computed
+from .training.checks import check_begun, check_computed, check_is_in_step
 from .training.evaluation import counted_rows
 from .training.two_nets import TwoNetTrainer
 from .utils.modules import frozen, in_evaluation, keeping_statistics, train_mode
@@ -61,6 +61,11 @@ class Window:
         """Go to the next micro-batch."""
         self.position = self._next if self.batches else 0
         self._next += 1
+
+    @property
+    def has_begun(self) -> bool:
+        """False while the micro-batches have not reached `training_step`."""
+        return not self.batches or self._next > 0
 
     @property
     def is_last(self) -> bool:
@@ -253,6 +258,7 @@ class SealTrainer(TwoNetTrainer):
         with torch.autocast(outputs.logits.device.type, enabled=False):  # transformers 4 on CPU is inside one
             if not model.training:
                 return self._evaluation_loss(outputs, inputs, return_outputs)
+            check_is_in_step(self.learner, self.args, self.window.has_begun)
             noise = self._noise(self.window.position, self.args.loss_net_steps)
             task_loss = self.space.of(inputs).task_loss(outputs.logits, inputs["labels"], noise)
             self.has_computed = True

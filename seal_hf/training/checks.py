@@ -225,6 +225,15 @@ def check_begun(learner: object, args: SealTrainingArguments, callbacks: Iterabl
         )
 
 
+def check_is_in_step(learner: object, args: SealTrainingArguments, has_begun: bool) -> None:
+    """Raises ValueError if a subclass computes a loss in a step of its own, in which the loss-net is not trained."""
+    if learner is not None and args.loss_net_steps > 0 and not has_begun:
+        raise ValueError(
+            "A subclass overrides `training_step` and does not call super().training_step(...), which trains the "
+            "loss-net. Call it there, or train without a loss-net (energy_loss='ce')."
+        )
+
+
 def check_computed(trainer: Any, model: nn.Module) -> None:
     """Raises ValueError after a step in which the trainer did not compute the loss, so that the energy had no place."""
     if trainer.has_computed or trainer.learner is None or trainer.energy_weight.is_never_used:

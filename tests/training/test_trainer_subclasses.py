@@ -53,6 +53,14 @@ class OwnLoss(SealTrainer):
         return (loss, outputs) if return_outputs else loss
 
 
+class OwnStep(SealTrainer):
+    def training_step(self, model, inputs, num_items_in_batch=None):
+        model.train()
+        loss = self.compute_loss(model, self._prepare_inputs(inputs))
+        self.accelerator.backward(loss)
+        return loss.detach()
+
+
 class OwnEvaluation(SealTrainer):
     def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
         inputs = self._prepare_inputs(inputs)
@@ -108,6 +116,16 @@ def test_a_loss_of_ones_own_does_not_leave_the_energy_out_in_silence(tmp_path, o
         make(OwnLoss, tmp_path, **options).train()
     for options in ({"loss": "ce"}, {"energy_weight": 0.0}):
         trainer = make(OwnLoss, tmp_path, **options)
+        trainer.train()
+        assert trainer.state.global_step == 6
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_a_step_of_ones_own_does_not_leave_the_loss_net_untrained_in_silence(tmp_path, accumulation):
+    with pytest.raises(ValueError, match="does not call super.*training_step.*trains the loss-net"):
+        make(OwnStep, tmp_path, accumulation=accumulation).train()
+    for options in ({"loss": "ce"}, {"loss_net_steps": 0}):
+        trainer = make(OwnStep, tmp_path, **options)
         trainer.train()
         assert trainer.state.global_step == 6
 
