@@ -208,7 +208,9 @@ class StructuredTrainer(Trainer):
         checked."""
         collator = self.data_collator
         if description in CHECKED and not isinstance(dataset, TensorRows):
-            self.data_collator = CheckedRows(collator, dataset, CHECKED[description], self.space)
+            self.data_collator = CheckedRows(
+                collator, dataset, CHECKED[description], self.space, self.model.config.num_labels
+            )
         try:
             loader: Any = super()._get_dataloader(dataset, description, *args, **kwargs)
         finally:

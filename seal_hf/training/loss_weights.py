@@ -15,7 +15,7 @@ from torch.utils.data import Subset
 from transformers import PreTrainedModel
 
 from ..core.space import SAMPLE_WEIGHT, OutputSpace
-from ..data.tensors.collators import TensorRows
+from ..data.tensors.collators import TensorRows, is_table
 from ..data.weights import weights_of
 
 RULES = ("balanced", "sqrt")
@@ -92,13 +92,15 @@ def see_labels(space: OutputSpace, dataset: Any) -> None:
             see_labels(space, part)
     elif isinstance(dataset, TensorRows):
         space.see(dataset.dense.get("labels", torch.zeros(0)))  # lists of ids hold known labels only
-    elif isinstance(dataset, Dataset) and dataset.format["type"] != "custom" and "labels" in dataset.column_names:
+    elif is_table(dataset) and "labels" in dataset.column_names:
         for chunk in dataset.select_columns("labels").with_format("arrow")[:]["labels"].chunks:
             while hasattr(chunk, "flatten") and hasattr(chunk.type, "value_type"):
                 chunk = chunk.flatten()
             numbers = chunk.null_count == 0 and str(chunk.type) not in ("string", "large_string")
             space.see(torch.from_numpy(np.array(chunk.to_numpy(zero_copy_only=False))) if numbers else None)
-    elif dataset is not None and "labels" in (getattr(dataset, "column_names", None) or ["labels"]):
+    elif dataset is None or (is_table(dataset) and "labels" not in dataset.column_names):
+        return
+    elif isinstance(dataset, Dataset) or "labels" in (getattr(dataset, "column_names", None) or ["labels"]):
         space.see(None)
 
 
@@ -108,7 +110,7 @@ def check_all_known(space: OutputSpace, **datasets: Any) -> None:
         looked = copy(space)
         looked.unknown_labels = None
         for part in dataset.values() if isinstance(dataset, dict) else [dataset]:
-            if isinstance(part, (TensorRows, Dataset)):
+            if isinstance(part, TensorRows) or is_table(part):
                 see_labels(looked, part)
         if looked.unknown_labels:
             raise ValueError(
@@ -132,10 +134,11 @@ def label_parts(dataset: Any) -> Iterator[Tensor]:
     Raises:
         ValueError: rows of the data set cannot be read by index.
     """
-    if not isinstance(dataset, (TensorRows, Dataset)):
+    if not isinstance(dataset, TensorRows) and not is_table(dataset):
+        transform = " with a transform" if isinstance(dataset, Dataset) else ""
         raise ValueError(
             f"'balanced' and 'sqrt' count the labels of the training rows, but `train_dataset` is a "
-            f"{type(dataset).__name__}. Give a `datasets.Dataset` or TensorRows, or a file of weights."
+            f"{type(dataset).__name__}{transform}. Give a `datasets.Dataset` or TensorRows, or a file of weights."
         )
     for start in range(0, len(dataset), AT_ONCE):
         rows = range(start, min(start + AT_ONCE, len(dataset)))

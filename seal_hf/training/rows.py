@@ -20,7 +20,7 @@ from transformers import (
 from transformers.trainer_utils import has_length
 
 from ..core.space import OutputSpace
-from ..data.tensors.collators import TensorRows
+from ..data.tensors.collators import TensorRows, is_table
 from ..data.tensors.images import ImageRows, MaskRows, pixel_scaling
 from ..nets.heads import PIXELS, reading
 from ..utils.messages import closest
@@ -30,6 +30,7 @@ from .epochs import has_few_labels
 
 LOOKED_AT = 1000  # rows checked of a data set that is not TensorRows
 RAW = {"text": "tokenize(data.train, tokenizer)", "words": "tokenize_words(data.train, tokenizer)"}  # column -> how
+LABELS = ("labels", "label", "label_ids")  # as these collators find them
 REMEDIES = {
     "labels": "data_collator=DataCollatorForTokenClassification(tokenizer), which pads them with -100",
     "input_ids": "processing_class=tokenizer, or data_collator=DataCollatorWithPadding(tokenizer)",
@@ -56,10 +57,10 @@ def check_inputs(model: Any, collator: Any, **datasets: Any) -> None:
     """Raises ValueError for data sets with texts or words in place of the model's inputs, unless a collator or a
     transform of the user's own may make these."""
     name = getattr(model, "main_input_name", None)
-    if collator is not default_data_collator and type(collator) not in (DataCollatorWithPadding, DefaultDataCollator):
+    if not keeps_labels(collator):
         return
     for split, dataset in each_dataset(datasets):
-        if not isinstance(dataset, Dataset) or dataset.format["type"] == "custom" or name in dataset.column_names:
+        if not is_table(dataset) or name in dataset.column_names:
             continue
         found = next((column for column in RAW if column in dataset.column_names), None)
         if found is not None:
@@ -69,12 +70,14 @@ def check_inputs(model: Any, collator: Any, **datasets: Any) -> None:
             )
 
 
+def keeps_labels(collator: Any) -> bool:
+    """True for a collator of transformers that stacks the labels of rows as they are."""
+    return collator is default_data_collator or type(collator) in (DataCollatorWithPadding, DefaultDataCollator)
+
+
 def check_shapes(space: OutputSpace, num_labels: int, **datasets: Any) -> None:
-    """Raises ValueError if the first labels of a data set have a shape that the space does not know, unless a transform
-    of the user's own may change it."""
+    """Raises ValueError if the first labels of a data set have a shape that the space does not know."""
     for name, dataset in each_dataset(datasets):
-        if isinstance(dataset, Dataset) and dataset.format["type"] == "custom":
-            continue
         for labels in islice(label_values(dataset), 1):
             try:
                 shape = tuple(torch.as_tensor(labels).shape)
@@ -93,15 +96,22 @@ class CheckedRows:
         dataset: the rows, which are looked through for the wrong one.
         name: of the data set, for messages.
         space: what labels are.
+        num_labels: of the task-net.
     """
 
-    def __init__(self, collator: Any, dataset: Any, name: str, space: Any):
-        self.collator, self.dataset, self.name, self.space = collator, dataset, name, space
+    def __init__(self, collator: Any, dataset: Any, name: str, space: Any, num_labels: int):
+        self.collator, self.dataset, self.name, self.space, self.num_labels = collator, dataset, name, space, num_labels
 
     def __call__(self, rows: Any) -> Any:
         """Raises ValueError for labels outside of the space; names the first row with such."""
-        batch = self.collator(rows)
+        try:
+            batch = self.collator(rows)
+        except Exception:  # a library says nothing of labels that it cannot stack
+            self._check_rows(rows)
+            raise
         labels = batch.get("labels") if isinstance(batch, Mapping) else None
+        if labels is None:
+            self._check_rows(rows)
         if isinstance(labels, torch.Tensor):
             try:
                 self.space.check_values(labels.flatten(), self.name)
@@ -109,6 +119,19 @@ class CheckedRows:
                 self._name_row()
                 raise ValueError(f"{error} It is in a batch of {len(labels)} rows.") from None
         return batch
+
+    def _check_rows(self, rows: Any) -> None:
+        """Raises ValueError for labels of these rows that are missing in training, no numbers, or of another shape."""
+        for row in rows if keeps_labels(self.collator) else ():
+            found = next((name for name in LABELS if name in row), None)
+            if found is not None:
+                self.space.check_shape(tuple(as_numbers(row[found], self.name).shape), self.num_labels, self.name)
+            elif self.name == "train_dataset":
+                has = f"it has {', '.join(row)}" if row else "it has nothing that the task-net reads"
+                raise ValueError(
+                    f"A row of `{self.name}` has no `labels`; {has}. Name inputs as the task-net's `forward` does, and "
+                    "gold outputs `labels`."
+                )
 
     def _name_row(self) -> None:
         """Raises ValueError for the first row with such labels, if rows can be read by index."""
@@ -153,7 +176,7 @@ def check_padding(args: TrainingArguments, collator: Any, kind: type[Trainer], *
 def _lengths(dataset: Any, column: str) -> Iterator[int]:
     """Lengths of the lists in a column; nothing for rows that come one by one or through a transform."""
     rows: Any = []
-    if isinstance(dataset, Dataset) and dataset.format["type"] != "custom" and column in dataset.column_names:
+    if is_table(dataset) and column in dataset.column_names:
         rows = dataset.select(range(min(len(dataset), LOOKED_AT))).with_format(None)[column][:]
     elif isinstance(dataset, (list, tuple)):
         rows = [row.get(column) for row in dataset[:LOOKED_AT]]
@@ -188,7 +211,8 @@ def check_pixels(processor: Any, **datasets: Any) -> None:
 
 
 def check_columns(**datasets: Any) -> None:
-    """Every data set that names its columns must have `labels`, also within a dictionary of data sets.
+    """Every data set that names its columns must have `labels`, also within a dictionary of data sets. A transform of
+    the user's own may make them.
 
     Raises:
         ValueError: a data set without `labels` (names its columns and the closest match), or without rows; several data
@@ -205,7 +229,7 @@ def check_columns(**datasets: Any) -> None:
             raise ValueError(f"`{name}` is empty: it has no rows.")
         if isinstance(dataset, (list, tuple)) and isinstance(dataset[0], Mapping):
             columns = list(dataset[0])
-        if columns is None or "labels" in columns:
+        if columns is None or "labels" in columns or (isinstance(dataset, Dataset) and not is_table(dataset)):
             continue
         close = closest("labels", columns)
         hint = f" Did you mean `{close}`? Rename it: dataset.rename_column({close!r}, 'labels')." if close else ""
@@ -213,25 +237,28 @@ def check_columns(**datasets: Any) -> None:
 
 
 def check_label_values(space: OutputSpace, **datasets: Any) -> None:
-    """Check label values: of all rows of [`TensorRows`], and of the first `LOOKED_AT` rows of other data sets that can
-    be read by index.
+    """Check label values: of all rows of [`TensorRows`], and of the first `LOOKED_AT` rows of tables and lists.
 
     Raises:
         ValueError: a value that is not a label of this space; names the data set.
     """
     for name, dataset in each_dataset(datasets):
         for labels in label_values(dataset):
-            try:
-                values = torch.as_tensor(labels)
-            except (TypeError, ValueError) as error:
-                raise ValueError(
-                    f"`labels` of `{name}` holds {labels!r}, but must hold numbers: 0 or 1 for each label of a set, "
-                    "the id of each word's tag. The loaders encode names, such as load_multilabel and load_tags."
-                ) from error
-            space.check_values(values, name)
+            space.check_values(as_numbers(labels, name), name)
 
 
-def each_dataset(datasets: Mapping) -> Iterator[tuple[str, object]]:
+def as_numbers(labels: Any, name: str) -> torch.Tensor:
+    """The labels of a row as a tensor. Raises ValueError for labels that are no numbers; names the data set."""
+    try:
+        return torch.as_tensor(labels)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"`labels` of `{name}` holds {labels!r}, but must hold numbers: 0 or 1 for each label of a set, "
+            "the id of each word's tag. The loaders encode names, such as load_multilabel and load_tags."
+        ) from error
+
+
+def each_dataset(datasets: Mapping) -> Iterator[tuple[str, Any]]:
     """(name, data set) of every given data set; a dictionary gives each of its own."""
     for name, dataset in datasets.items():
         if isinstance(dataset, dict):
@@ -247,7 +274,7 @@ def label_values(dataset: Any) -> Iterator[Any]:
             yield dataset.dense["labels"]
         elif "labels" in dataset.ragged and "labels" not in dataset.multi_hot:
             yield dataset.ragged["labels"][0]
-    elif isinstance(dataset, Dataset):
+    elif is_table(dataset):
         yield from dataset.select(range(min(len(dataset), LOOKED_AT))).with_format(None)["labels"][:]
     elif isinstance(dataset, (list, tuple)):
         yield from (row["labels"] for row in dataset[:LOOKED_AT])

@@ -138,3 +138,88 @@ def test_labels_of_ones_own_data_set_are_checked(tmp_path):
         with pytest.raises(ValueError, match=rf"`labels` of `train_dataset\[0\]` {message}"):
             SealTrainer(net, arguments, train_dataset=Own(wrong, **inputs)).train()
         SealTrainer(net, arguments, train_dataset=Own(right, **inputs)).train()
+
+
+class Row(Own):
+    """Rows as a user's class gives them, whatever the labels."""
+
+    def __init__(self, **row):
+        self.row = row
+
+
+@pytest.mark.parametrize(
+    "labels, message",
+    [
+        (["refund"], r"`labels` of `train_dataset` holds \['refund'\], but must hold numbers"),
+        ("refund", "`labels` of `train_dataset` holds 'refund', but must hold numbers"),
+        ({1, 2}, r"`labels` of `train_dataset` holds \{1, 2\}, but must hold numbers"),
+        (None, "`labels` of `train_dataset` holds None, but must hold numbers"),
+    ],
+)
+@pytest.mark.parametrize("pads", [True, False], ids=["pads", "stacks"])
+def test_labels_that_cannot_be_stacked_are_named(labels, message, pads, tmp_path):
+    """A collator of transformers drops them, or says only that a tensor cannot be made."""
+    net = AutoModelForSequenceClassification.from_config(tiny_config("bert"))
+    rows, tokenizer = Row(input_ids=[1, 2], attention_mask=[1, 1], labels=labels), tiny_tokenizer() if pads else None
+    trainer = SealTrainer(net, tiny_arguments(tmp_path, max_steps=1), train_dataset=rows, processing_class=tokenizer)
+    with pytest.raises(ValueError, match=message):
+        trainer.train()
+
+
+class Ids(Row):
+    """Ids of labels, of which rows have different numbers."""
+
+    def __getitem__(self, i):
+        return {**self.row, "labels": [*range(i)]}
+
+
+def test_ids_of_labels_and_other_names_of_ones_own_data_set_are_named(tmp_path):
+    net, words = AutoModelForSequenceClassification.from_config(tiny_config("bert")), {"input_ids": [1, 2]}
+    for rows, message in (
+        (Ids(**words), "expected 4, one 0 or 1 for each label .* Ids of labels must be written as such a vector"),
+        (Row(**words, targets=[0.0] * 4), "A row of `train_dataset` has no `labels`; it has input_ids"),
+        (Row(ids=[1, 2], targets=[0.0] * 4), "has no `labels`; it has nothing that the task-net reads"),
+    ):
+        options = {"train_dataset": rows, "processing_class": tiny_tokenizer()}
+        with pytest.raises(ValueError, match=message):
+            SealTrainer(net, tiny_arguments(tmp_path, max_steps=1), **options).train()
+
+
+def test_a_transform_of_ones_own_makes_the_labels(tmp_path):
+    """As in the tutorials of transformers: the columns of the table are not those of a batch. A plain table with the
+    same rows is the oracle."""
+    tokenizer, texts = tiny_tokenizer(), tiny_texts(4)
+    plain = texts.map(lambda row: dict(tokenizer(row["text"])), remove_columns="text")
+    named = texts.map(lambda row: {"labels": [f"label {i}" for i, on in enumerate(row["labels"]) if on]})
+
+    def encode(rows, column, read):
+        return {**tokenizer(rows["text"]), "labels": [read(labels) for labels in rows[column]]}
+
+    several = {
+        "named": named.with_transform(
+            lambda rows: encode(rows, "labels", lambda names: [float(f"label {i}" in names) for i in range(4)])
+        ),
+        "renamed": texts.rename_column("labels", "gold").with_transform(lambda rows: encode(rows, "gold", list)),
+    }
+    figures = []
+    for rows in (plain, *several.values()):
+        torch.manual_seed(0)
+        net = AutoModelForSequenceClassification.from_config(tiny_config("bert"))
+        arguments = tiny_arguments(tmp_path, max_steps=2, remove_unused_columns=False)
+        options = {"train_dataset": rows, "eval_dataset": rows, "processing_class": tokenizer}
+        trainer = SealTrainer(net, arguments, **options)
+        figures.append((trainer.train().training_loss, trainer.evaluate()["eval_loss"]))
+        trainer.fit_decisions()
+    assert figures[0] == figures[1] == figures[2]
+
+
+def test_decisions_are_fitted_after_training_on_a_stream(tmp_path):
+    """The label sets of its rows are not at hand: the decoders that need them are left out."""
+    tokenizer = tiny_tokenizer()
+    rows = tiny_texts(4).map(lambda row: dict(tokenizer(row["text"])), remove_columns="text")
+    net = AutoModelForSequenceClassification.from_config(tiny_config("bert"))
+    options = {"train_dataset": rows.to_iterable_dataset(), "eval_dataset": rows, "processing_class": tokenizer}
+    trainer = SealTrainer(net, tiny_arguments(tmp_path, max_steps=1), **options)
+    trainer.train()
+    names = trainer.fit_decisions().names
+    assert "calibrated_f1" in names and "seen" not in names

@@ -164,6 +164,12 @@ class TensorRows(torch.utils.data.Dataset):
         return [*self.dense, *self.ragged]
 
 
+def is_table(dataset: Any) -> bool:
+    """True for a `datasets.Dataset` whose columns are what a batch gets. A transform of the user's own makes other rows
+    of them, row by row."""
+    return isinstance(dataset, Dataset) and dataset.format["type"] != "custom"
+
+
 def collate_rows(features: list[dict[str, Any]]) -> dict[str, Tensor]:
     """Collator of [`TensorRows`]: the batch is already whole.
 

@@ -137,7 +137,8 @@ class MultiLabelSpace(OutputSpace):
         if len(wrong):
             raise ValueError(
                 f"`labels` of `{where}` holds {wrong[0].item():g}; expected 0 or 1 for each label, or {UNKNOWN} "
-                "for an unknown label. Correct these rows, or leave them out."
+                "for an unknown label. Write ids of labels as such a vector, as load_multilabel does, and leave rows "
+                "with other values out."
             )
         if labels.dim() == 2 and not (labels >= 0).any():
             raise ValueError(f"All labels of the {len(labels)} rows of `{where}` are unknown. Give rows with labels.")

@@ -14,7 +14,7 @@ from transformers.utils import logging
 from ....core.arrays import first_output, sigmoid
 from ....core.decisions import FIXED, FOLDABLE, THRESHOLD
 from ....core.hierarchy import hierarchy_of
-from ....data.tensors.collators import TensorRows
+from ....data.tensors.collators import TensorRows, is_table
 from ....training.evaluation import are_too_many, predicted
 from ..metrics import ThresholdScores
 from .label_decisions import NEVER_EMPTY, LabelDecisions
@@ -77,7 +77,7 @@ def every_row_has_a_label(dataset: Any) -> bool:
         if "labels" in dataset.ragged:
             return bool((dataset.ragged["labels"][1].diff() > 0).all())
         return "labels" in dataset.dense and bool((dataset.dense["labels"] > 0).any(1).all())
-    if "labels" not in (getattr(dataset, "column_names", None) or ()):
+    if not is_table(dataset) or "labels" not in dataset.column_names:
         return False
     return all(any(label > 0 for label in row) for row in dataset["labels"][:])
 
@@ -90,7 +90,7 @@ def seen_sets(dataset: Any, num_labels: int) -> SeenSets | None:
         rows = np.split(flat, offsets[1:-1])
     elif isinstance(dataset, TensorRows) and "labels" in dataset.dense:
         rows = _known_sets(dataset.dense["labels"].numpy())
-    elif "labels" in (getattr(dataset, "column_names", None) or ()):
+    elif is_table(dataset) and "labels" in dataset.column_names:
         rows = _known_sets(np.asarray(dataset["labels"][:]))
     return SeenSets.of_rows(rows, num_labels)
 
