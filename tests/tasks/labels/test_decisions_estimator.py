@@ -5,8 +5,10 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.multiclass import OneVsRestClassifier
@@ -59,3 +61,17 @@ def test_labels_with_one_value_and_searches():
     assert search.best_params_["target"] in ("f1_example", "exact_match")
     with pytest.raises(ValueError, match="`target` is 'f2'"):
         DecidingClassifier(target="f2").fit(X, Y)
+
+
+def test_the_rows_are_what_the_classifier_reads():
+    """Texts, or a frame whose columns a pipeline picks by name. Oracle: the features that the pipeline makes."""
+    texts = [" ".join(word for word, on in zip("abc", row, strict=True) for _ in range(1 + 2 * on)) for row in Y]
+    counts = CountVectorizer(token_pattern="[abc]")
+    classifier = OneVsRestClassifier(LogisticRegression())
+    by_hand = DecidingClassifier(classifier).fit(counts.fit_transform(texts), Y)
+    found = DecidingClassifier(make_pipeline(counts, classifier)).fit(texts, Y)
+    np.testing.assert_array_equal(found.predict(texts), by_hand.predict(counts.transform(texts)))
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": texts, "other": "x"})
+    of_frame = make_pipeline(make_column_transformer((counts, "text")), classifier)
+    np.testing.assert_array_equal(DecidingClassifier(of_frame).fit(frame, Y).predict(frame), found.predict(texts))

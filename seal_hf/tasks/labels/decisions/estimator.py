@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv, cross_val_predict
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.utils import column_or_1d
+from sklearn.utils import check_array, column_or_1d, indexable
 from sklearn.utils.multiclass import type_of_target, unique_labels
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .label_decisions import LabelDecisions
 from .targets import F1_EXAMPLE
@@ -55,7 +55,7 @@ class DecidingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Fit the classifier and the decisions.
 
         Args:
-            X: (N, F) features, or whatever the classifier takes.
+            X: whatever the classifier takes: (N, F) features, a pandas frame, or texts for a pipeline that reads them.
             y: (N, L) of 0 and 1; or (N,) classes.
 
         Raises:
@@ -63,7 +63,8 @@ class DecidingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         base = OneVsRestClassifier(LogisticRegression(max_iter=1000)) if self.estimator is None else self.estimator
         kind = type_of_target(y, input_name="y", raise_unknown=True)
-        X, y = validate_data(self, X, y, multi_output=kind.startswith("multi"), **self._checks(), dtype=None)
+        X, y = indexable(X, y)
+        y = check_array(y, accept_sparse=True, ensure_2d=False, dtype=None, input_name="y", estimator=self)
         if not kind.startswith("multilabel"):
             if kind.startswith("continuous"):
                 raise ValueError(f"Unknown label type: {kind}. Expected classes, or label sets of 0 and 1.")
@@ -89,14 +90,12 @@ class DecidingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, L) probabilities of the labels, or (N, C) of the classes."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **self._checks(), dtype=None)
         found = self.estimator_.predict_proba(X)
         return found if self.decisions_ is None else self._of_labels(found)
 
     def predict(self, X: Any) -> np.ndarray:
         """(N, L) of 0 and 1, or (N,) classes."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **self._checks(), dtype=None)
         if self.decisions_ is None:
             return self.estimator_.predict(X)
         return self.decisions_.decide(self._of_labels(self.estimator_.predict_proba(X))).astype(int)
@@ -110,10 +109,15 @@ class DecidingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             probabilities = np.stack(columns, 1)
         return np.asarray(probabilities, dtype=np.float64).clip(0, 1)
 
-    def _checks(self) -> dict[str, Any]:
-        """The rows are checked by the classifier; here only that they are rows, with their number of features."""
-        tags = self.__sklearn_tags__().input_tags
-        return {"accept_sparse": tags.sparse, "ensure_all_finite": not tags.allow_nan, "ensure_2d": tags.two_d_array}
+    @property
+    def n_features_in_(self) -> int:
+        """The number of features, if the classifier counts them."""
+        return self.estimator_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """The names of the features, if the classifier has seen names."""
+        return self.estimator_.feature_names_in_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
