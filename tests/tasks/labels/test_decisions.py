@@ -181,8 +181,9 @@ def test_mistakes_are_named():
         ALL.decide(p, "treshold")
     with pytest.raises(ValueError, match="from 0 to 1"):
         ALL.decide(p, 1.5)
-    with pytest.raises(ValueError, match="`config.decisions` has 4 thresholds, but there are 3 labels"):
-        ALL.decide(p[:, :3], "thresholds")
+    for decoder in ("thresholds", "calibrated_f1", "fixed"):  # whichever is asked for
+        with pytest.raises(ValueError, match=r"expected \(N, 4\). These decisions are for 4 labels: fit them again"):
+            ALL.decide(p[:, :3], decoder)
     with pytest.raises(ValueError, match="`decoder` is 'thresholds'; these decisions have fixed, expected_f1"):
         LabelDecisions.from_config(PretrainedConfig(decisions={"decoder": "thresholds"}))
     with pytest.raises(ValueError, match="`decoder` is 'viterbi'"):

@@ -3,9 +3,11 @@ all label sets, exact binomial tails, 200 splits of drawn rows."""
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from scipy.stats import binom
 
 from seal_hf.core.decisions import folds
@@ -276,22 +278,33 @@ def test_the_curve_of_review_ends_without_loss_and_finds_losses_early():
 def test_arrays_of_other_shapes_and_frames_in_other_orders_are_refused():
     p, labels = drawn(40)
     fitted = LabelDecisions.fit(p, labels)
-    fitted.labels = list("abcde")
     for wrong in (p[:, :2], p[0], p[None]):
         with pytest.raises(ValueError, match=r"`probabilities` have the shape \(.*\); expected \(N, 5\)"):
             fitted.decide(wrong)
+    for wrong, message in (
+        (labels[:0], r"shape \(0, 5\): decisions are fitted on rows"),
+        ([["a", "b"], ["a"]] * 20, "`labels` are no numbers .*MultiLabelBinarizer"),
+        (np.where(labels, "yes", "no"), "`labels` are no numbers .*MultiLabelBinarizer"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            LabelDecisions.fit(p[: len(wrong)], wrong)
+    assert LabelDecisions.fit(p, csr_matrix(labels)) == fitted
     with pytest.raises(ValueError, match=r"shape \(40, 5\) and `labels` \(40, 4\); expected \(N, L\) for both"):
         LabelDecisions.fit(p, labels[:, :4])
     with pytest.raises(ValueError, match=r"take np.stack\(\[p\[:, 1\] for p in probabilities\], 1\)"):
         LabelDecisions.fit([np.stack([1 - column, column], 1) for column in p.T], labels)
     pandas = pytest.importorskip("pandas")
     frame, gold = pandas.DataFrame(p, columns=list("abcde")), pandas.DataFrame(labels, columns=list("abcde"))
-    assert LabelDecisions.fit(frame, gold) == LabelDecisions.fit(p, labels)
+    by_name = LabelDecisions.fit(frame, gold)
+    assert by_name == replace(LabelDecisions.fit(p, labels), labels=list("abcde"))
+    np.testing.assert_array_equal(by_name.decide(frame), by_name.decide(p))
+    with pytest.raises(ValueError, match=r"columns 'b', 'a', .* Give probabilities\[decisions.labels\]"):
+        by_name.decide(frame[list("bacde")])
     for other, name in ((gold[list("bacde")], "columns"), (gold[::-1], "index")):
         with pytest.raises(ValueError, match=f"`probabilities` have the {name} .*Give labels.loc"):
             LabelDecisions.fit(frame, other)
         again = other.loc[frame.index, frame.columns]
-        assert LabelDecisions.fit(frame, again) == LabelDecisions.fit(p, labels)
+        assert LabelDecisions.fit(frame, again) == by_name
     split = gold.set_axis(np.arange(100, 140))  # rows of a test split, beside scores that count from 0
     assert LabelDecisions.fit(pandas.DataFrame(p), split) == LabelDecisions.fit(p, labels)
     assert LabelDecisions.fit(p.tolist(), labels.tolist()) == LabelDecisions.fit(p, labels)

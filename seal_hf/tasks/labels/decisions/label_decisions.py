@@ -102,7 +102,8 @@ class LabelDecisions(Decisions):
         costs: (2, L) of the target `COST`: of deciding each label where it is not gold, and of missing it.
         guarantee: what `fit_guarantee` was asked for: `name`, `value` and `confidence`; or None.
         refused: the numbers of labels that cannot hold a guarantee of each label. `thresholds` never decides them.
-        labels: L different names, or None. Files have them; a task-net's config has them elsewhere.
+        labels: L different names, such as those of a pandas frame's columns, or None. Files have them; a task-net's
+            config has them elsewhere.
         crossed: decoder -> its cross-fitted figure, if `fit` has just chosen among them; not stored.
     """
 
@@ -256,11 +257,20 @@ class LabelDecisions(Decisions):
     def _check_matrix(self, probabilities: Any) -> None:
         """Raises ValueError for probabilities that are not of the decisions' labels."""
         shape = np.shape(probabilities)
-        known: Any = self.labels if self.hierarchy is None else self.hierarchy.parents
-        known = known if self.seen is None else self.seen.sets[0]
+        known: Any = self.hierarchy and self.hierarchy.parents
+        for each in (self.labels, self.thresholds, self.seen and self.seen.sets[0]):
+            known = known if each is None else each
         size = "L" if known is None else len(known)
         if len(shape) != 2 or (known is not None and shape[1] != size):
-            raise ValueError(f"`probabilities` have the shape {shape}; expected (N, {size}).")
+            hint = "" if known is None else f" These decisions are for {size} labels: fit them again for others."
+            raise ValueError(f"`probabilities` have the shape {shape}; expected (N, {size}).{hint}")
+        columns = _column_names(probabilities)
+        if None not in (columns, self.labels) and columns != list(self.labels or ()):
+            raise ValueError(
+                f"`probabilities` have the columns {few([*map(repr, columns or ())], 3)}, and the decisions are for "
+                f"{few([*map(repr, self.labels or ())], 3)}. Give probabilities[decisions.labels], or, if they "
+                "correspond as they are, to_numpy()."
+            )
 
     def _decided(self, p: np.ndarray, names: Iterable[str | float]) -> dict[Any, np.ndarray]:
         """As `decide_by`, for a block of rows."""
@@ -284,11 +294,6 @@ class LabelDecisions(Decisions):
         if plain == THRESHOLD:
             return p >= np.asarray(self.threshold)
         if plain == "thresholds":
-            if len(self.thresholds or ()) != p.shape[1]:
-                raise ValueError(
-                    f"`config.decisions` has {len(self.thresholds or ())} thresholds, but there are {p.shape[1]} "
-                    "labels. Fit the decisions again, or choose another `decoder`."
-                )
             decided = p >= np.asarray(self.thresholds)
             decided[:, list(self.refused)] = False
             return decided
@@ -304,11 +309,6 @@ class LabelDecisions(Decisions):
 
     def _seen_sets(self, p: np.ndarray, plain: str) -> np.ndarray:
         assert self.seen is not None, "as `names` says"
-        if (found := self.seen.sets.shape[1]) != p.shape[1]:
-            raise ValueError(
-                f"`config.decisions` has label sets of {found} labels, but there are {p.shape[1]}. Fit the decisions "
-                "again, or choose another `decoder`."
-            )
         share = 0.0 if self.hierarchy is not None else self.seen_share
         if plain == SEEN:
             return self.seen.most_probable(p, self.seen_power, share)
@@ -368,13 +368,14 @@ class LabelDecisions(Decisions):
             ValueError: as `multilabel_metrics`, and if the decoder or target is unknown, the costs are invalid, or
                 pandas frames differ in their columns or rows.
         """
-        _check_pair(probabilities, labels)
+        columns = _column_names(probabilities)
+        probabilities, labels = _checked_pair(probabilities, labels)
         asked = decoder is not None and decoder.endswith(NEVER_EMPTY)
         options: dict[str, Any] = {"hierarchy": hierarchy, "seen": seen, "target": target, "costs": costs}
         rows = ValidationRows(
             probabilities, labels, never_empty=never_empty or asked, empty_score=empty_score, **options
         )
-        numbers, scores = cls(**rows.numbers(FITTED)), {}
+        numbers, scores = cls(**rows.numbers(FITTED), labels=columns), {}
         if decoder is None:
             sets = cls.cross_fitted(rows, [name for name in numbers.names if among is None or name in among])
             scores = {
@@ -469,8 +470,10 @@ class LabelDecisions(Decisions):
         check_value("guarantee", name, GUARANTEES)
         for argument, number in (("value", value), ("confidence", confidence)):
             check_value(argument, number, above=0.0, below=1.0)
-        rows = ValidationRows(probabilities, labels, target=target, costs=costs)
-        probabilities, labels, numbers = rows.probabilities, rows.labels, cls(**rows.numbers(("calibrated_f1",)))
+        columns = _column_names(probabilities)
+        rows = ValidationRows(*_checked_pair(probabilities, labels), target=target, costs=costs)
+        numbers = cls(**rows.numbers(("calibrated_f1",)), labels=columns)
+        probabilities, labels = rows.probabilities, rows.labels
         asked = {"name": name, "value": float(value), "confidence": float(confidence) if name in OF_LABELS else 1.0}
         if name in OF_LABELS:
             fit = thresholds_of_precision if name == PRECISION else thresholds_of_recall
@@ -532,18 +535,39 @@ class LabelDecisions(Decisions):
         return LabelDecisions(folded=self.decoder, threshold=0.5)
 
 
-def _check_pair(probabilities: Any, labels: Any) -> None:
-    """Raises ValueError for two arrays that are not (N, L) each, or pandas frames of other columns or rows."""
-    shapes = np.shape(probabilities), np.shape(labels)
+def _column_names(values: Any) -> list[str] | None:
+    """The names of the columns of a pandas frame, if all differ."""
+    names = [name for name in getattr(values, "columns", ()) if isinstance(name, str)]
+    return names if names and len({*names}) == np.shape(values)[1] else None
+
+
+def _numbers(values: Any, name: str) -> np.ndarray:
+    """An array of numbers, also of a sparse matrix. Raises ValueError for names, and for rows of different lengths."""
+    try:
+        array = np.asarray(values.toarray() if hasattr(values, "toarray") else values)
+        return array if array.dtype.kind in "biuf" else array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` are no numbers (N, L), with a row for each input and a column for each label: {error}. Of lists "
+            "of names, scikit-learn's MultiLabelBinarizer makes such rows of 0 and 1."
+        ) from error
+
+
+def _checked_pair(probabilities: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Both as arrays of numbers. Raises ValueError for two that are not (N, L) each, or pandas frames of other columns
+    or rows."""
+    arrays = _numbers(probabilities, "probabilities"), _numbers(labels, "labels")
+    shapes = arrays[0].shape, arrays[1].shape
+    if not arrays[0].size:
+        raise ValueError(f"`probabilities` have the shape {shapes[0]}: decisions are fitted on rows with labels.")
     if len(shapes[0]) != 2 or shapes[0] != shapes[1]:
         is_list = len(shapes[0]) == 3 and shapes[0][2] == 2
         hint = " Of scikit-learn's list take np.stack([p[:, 1] for p in probabilities], 1)." if is_list else ""
         raise ValueError(
             f"`probabilities` have the shape {shapes[0]} and `labels` {shapes[1]}; expected (N, L) for both.{hint}"
         )
-    if not (hasattr(probabilities, "columns") and hasattr(labels, "columns")):
-        return
-    for name in ("columns", "index"):  # of pandas frames, which are not aligned here
+    are_frames = hasattr(probabilities, "columns") and hasattr(labels, "columns")
+    for name in ("columns", "index") if are_frames else ():  # of pandas frames, which are not aligned here
         ours, theirs = [*getattr(probabilities, name)], [*getattr(labels, name)]
         by_place = [*range(len(ours))] in (ours, theirs) and {*ours} != {*theirs}  # one of them has no names of its own
         if ours != theirs and not by_place:
@@ -552,3 +576,4 @@ def _check_pair(probabilities: Any, labels: Any) -> None:
                 f"{few([*map(repr, theirs)], 3)}. Give labels.loc[probabilities.index, probabilities.columns], or, if "
                 "rows and columns correspond as they are, to_numpy() of both."
             )
+    return arrays
