@@ -201,7 +201,7 @@ def test_an_energy_that_names_no_space_is_one_of_none(monkeypatch):
 
     monkeypatch.setitem(ENERGIES, "spaceless", Spaceless)
     with pytest.raises(
-        ValueError, match="`energy` is 'spaceless'; for multi_label outputs it must be one of multilabel"
+        ValueError, match="'spaceless'; for multi_label outputs it must be one of multilabel.* has `space = None`"
     ):
         SealForMultiLabel.for_data(tiny_run.Names, hidden_size=16, energy="spaceless")
     SealForMultiLabel.for_data(tiny_run.Names, hidden_size=16)

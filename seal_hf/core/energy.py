@@ -88,7 +88,8 @@ def energy_of(space: str, energy: str | None = None) -> str:
     """
     known = energies_of(space)
     if energy is not None and energy not in known:
-        raise ValueError(f"`energy` is {energy!r}; for {space} outputs it must be one of {', '.join(known)}.")
+        stated = f" Its class has `space = {getattr(ENERGIES[energy], 'space', None)!r}`." if energy in ENERGIES else ""
+        raise ValueError(f"`energy` is {energy!r}; for {space} outputs it must be one of {', '.join(known)}.{stated}")
     return energy or next(iter(known))
 
 
