@@ -98,7 +98,7 @@ def tables_of(data: Any, path: Path | None, label_column: str = "labels") -> Tab
         return _by_split(from_hub(data), [], data.partition(":")[0].split("/")[-1], data, "Hub data set ")
     source = f"{type(data).__name__} in memory"
     splits = data if isinstance(data, Mapping) else {"": data}
-    frames = {str(split): _as_dataset(table, source) for split, table in splits.items()}
+    frames = {str(split): _as_dataset(table, source, str(split)) for split, table in splits.items()}
     name = next((table.info.dataset_name for table in frames.values() if table.info.dataset_name), "data")
     return _by_split(_of_datasets(frames, source), [], name, source)
 
@@ -230,14 +230,16 @@ def _of_datasets(splits: Mapping[str, Any], source: str, folder: Path = Path()) 
     }
 
 
-def _as_dataset(table: Any, source: str) -> Dataset:
+def _as_dataset(table: Any, source: str, split: str) -> Dataset:
     pandas = sys.modules.get("pandas")  # a frame exists only if pandas is imported
     if isinstance(table, datasets.Dataset):
         return table
     if pandas is not None and isinstance(table, pandas.DataFrame):
         return _of_frame(table, source)
-    hint = " Load it without streaming." if isinstance(table, datasets.IterableDataset) else ""
-    raise DataError(f"the data is a {type(table).__name__}; expected {EXPECTED}.{hint}")
+    hint = "Columns become a table by datasets.Dataset.from_dict(columns), rows by Dataset.from_list(rows)."
+    hint = "Load it without streaming." if isinstance(table, datasets.IterableDataset) else hint
+    what = f"{split!r} of the data" if split else "the data"
+    raise DataError(f"{what} is a {type(table).__name__}; expected {EXPECTED}. {hint}")
 
 
 def _of_frame(frame: Any, source: str) -> Dataset:

@@ -178,7 +178,10 @@ TABLE = Dataset.from_dict({"x": [1]})
     ("given", "message"),
     [
         ([1, 2], "the data is a list; expected a name, a path, a Hub id, a datasets.Dataset or DatasetDict, a pandas"),
-        ({"train": [1]}, "the data is a list"),
+        (
+            {"text": ["a"], "labels": [[1]]},
+            r"'text' of the data is a list; .* by datasets.Dataset.from_dict\(columns\)",
+        ),
         (
             {"a": Dataset.from_dict({"x": [1]}), "b": Dataset.from_dict({"x": [1]})},
             "has the splits a, b, expected train",
