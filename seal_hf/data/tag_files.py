@@ -49,7 +49,7 @@ from .table_sources import (
     table_files,
     tables_of,
 )
-from .tag_tables import JSON, PREDICATE, is_long, read_tables, sentence_rows, tag_table
+from .tag_tables import JSON, PREDICATE, is_long, names_sentences, read_tables, sentence_rows, tag_table
 
 # --- references -------------------------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ def has_rows(file: Path) -> bool:
         return True
     with open(file, "rb") as opened:
         first = opened.readline(10_000).decode("utf-8-sig", "replace").rstrip("\r\n")
-    return file.suffix.lower() == ".tsv" and is_long(first.split("\t"))
+    return file.suffix.lower() == ".tsv" and names_sentences(first.split("\t"))
 
 
 def _read_files(files: dict[str, Path], reading: Reading, seed: int, notes: list[str]) -> dict[str, Rows]:
@@ -376,10 +376,10 @@ class SentenceFile:
         """True if a row has fields by name."""
         return self.table is not None or self._suffix in JSON
 
-    @property
+    @cached_property
     def _is_long(self) -> bool:
         """True if a row of the table is a word."""
-        return isinstance(self.table, LineTable) and self._suffix not in JSON and is_long(self.table.columns)
+        return self.table is not None and is_long(self.table)
 
     @property
     def columns(self) -> Sequence[str]:

@@ -1,6 +1,6 @@
 """Tag sequences from tables in memory, on disk or on the Hub, and from json, jsonl and csv files.
 
-A row is a sentence, see [`SentenceRows`]. A row of a csv is a word with its tag, and a column names the sentence.
+A row is a sentence, see [`SentenceRows`], or a word with its tag if a column names its sentence.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def tag_table(table: Table) -> TagTable:
         lines.append(line)
         found.append(row)
     columns = {name: [row[name] for row in found] for name in found[0]}
-    return TagTable(columns, Origins(table.source, lines=np.array(lines, dtype=np.int64)))
+    places = np.array(lines, dtype=np.int64)
+    of_file = isinstance(table, LineTable)
+    return TagTable(columns, Origins(table.source, places) if of_file else Origins(table.source, rows=places))
 
 
 def has_words(table: Table) -> bool:
-    """True for a csv or tsv with a word in each row.
+    """As [`is_long`], for the gold of training.
 
     Raises:
-        DataError: no column names the sentence of each word, nor holds texts.
+        DataError: no column names the sentence of each word, nor holds texts or lists.
     """
-    if not isinstance(table, LineTable) or table.path.suffix.lower() in JSON:
-        return False
-    if is_long(table.columns):
-        return True
+    if is_long(table) or (isinstance(table, LineTable) and table.path.suffix.lower() in JSON):
+        return is_long(table)
     cells = [str(value).strip() for values in table.head().values() for value in values[:3]]
     if not any(len(cell.split()) > 1 or cell.startswith("[") for cell in cells):
         raise DataError(
@@ -57,7 +57,16 @@ def has_words(table: Table) -> bool:
     return False
 
 
-def is_long(columns: Sequence[str]) -> bool:
+def is_long(table: Table) -> bool:
+    """True for a table with a word in each row, but not JSON: a column names the sentence of each word."""
+    if not names_sentences(table.columns) or (isinstance(table, LineTable) and table.path.suffix.lower() in JSON):
+        return False
+    words = next(values for name, values in table.head().items() if name.lower() in WORD_NAMES)
+    single = [isinstance(word, str) and word[:1] != "[" and len(word.split()) < 2 for word in words]
+    return 2 * sum(single) > len(single)
+
+
+def names_sentences(columns: Sequence[str]) -> bool:
     """True if a column names the sentence of each word."""
     return any(map(SENTENCE_NAME.fullmatch, columns)) and any(name.lower() in WORD_NAMES for name in columns)
 
@@ -77,11 +86,13 @@ def sentence_rows(table: Table, apart: bool = False) -> Iterator[Row]:
     others = [other for other in table.columns if other not in (name, words)]
     tags = next((other for usual in TAG_NAMES for other in others if other.lower() == usual), None)
     renamed = {words: "words"} | ({} if tags is None else {tags: "tags"})
+    classes = {column: dict(enumerate(names)) for column, names in table.classes.items()}
     seen: set[Any] = set()
     repeats = empty = ""  # rows that repeat the name of their sentence, and that leave it out
     line, sentence = 0, dict[str, Any]()
     for number, row in table:
-        key = row[name] if str(row[name]).strip() else sentence.get(name, row[name])
+        is_empty = row[name] is None or not str(row[name]).strip()
+        key = sentence.get(name, row[name]) if is_empty else row[name]
         if sentence and key == sentence[name]:
             repeats, empty = (repeats or str(number), empty) if row[name] == key else (repeats, empty or str(number))
             if repeats and empty:
@@ -100,7 +111,7 @@ def sentence_rows(table: Table, apart: bool = False) -> Iterator[Row]:
             seen |= {key} if apart else set()
             line, sentence = number, {name: key, **{renamed.get(other, other): [] for other in (words, *others)}}
         for other in (words, *others):
-            sentence[renamed.get(other, other)].append(row[other])
+            sentence[renamed.get(other, other)].append(classes.get(other, {}).get(row[other], row[other]))
     if sentence:
         yield line, sentence
 

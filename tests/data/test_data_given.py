@@ -14,6 +14,8 @@ from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassifi
 from seal_hf.data import DataError, kind_of, load_masks, load_multilabel, load_srl, load_tags
 from seal_hf.data.label_rows import TextReader
 from seal_hf.data.row_tables import DataTable
+from seal_hf.data.sentences import Needs
+from seal_hf.data.tag_files import SentenceFile
 from seal_hf.tasks.labels import program as mlc
 from seal_hf.tasks.labels.program import ENERGY_PROGRAM as energy
 from seal_hf.tasks.masks import program as segmentation
@@ -371,6 +373,29 @@ def test_tags_equal_those_of_columns(tmp_path, form, split):
     assert ("words: column 'tokens'; tags: column 'ner_tags'." in found.notes) == ("tokens" in table.column_names)
     if hasattr(given, "is_dir"):
         check_same(by_program(tagging.PROGRAM, given, "--data_seed", "3"), expected)
+
+
+@pytest.mark.parametrize("form", ["dataset", "frame", "saved", "parquet"])
+def test_words_in_a_row_each_are_the_sentences_that_a_column_names(tmp_path, form):
+    """As in a csv: the sentence's name in each row, or at its first word alone. Oracle: the lists of its words."""
+    places = [(i, j) for i, words in enumerate(WORDS) for j in range(len(words))]
+    columns = {
+        "Sentence #": [f"Sentence: {i}" if form != "saved" or j == 0 else None for i, j in places],
+        "Word": [WORDS[i][j] for i, j in places],
+        "Tag": [TAGS[i][j] for i, j in places],
+    }
+    table = Dataset.from_dict(columns)
+    if form != "frame":
+        table = table.cast_column("Tag", ClassLabel(names=["O", "B-PER", "B-LOC"]))
+    found = load_tags(forms(table, tmp_path, form, split=False), seed=3)
+    check_same(found, load_tags(Dataset.from_dict({"words": WORDS, "tags": TAGS}), seed=3))
+    if form == "parquet":  # as predict and evaluate read it
+        assert [row.words for row in SentenceFile(tmp_path / "hub" / "data" / "train.parquet", Needs())] == WORDS
+    with pytest.raises(DataError, match="a word in each row if a column sentence_id names its sentence"):
+        load_tags(table.remove_columns("Sentence #"))
+    texts = {"sentence_id": [*range(40)], "words": [" ".join(words) for words in WORDS]}
+    whole = load_tags(Dataset.from_dict({**texts, "tags": [" ".join(tags) for tags in TAGS]}), seed=3)
+    assert len(whole.train) == len(found.train)
 
 
 @pytest.mark.parametrize(("form", "split"), ONE)
