@@ -300,8 +300,8 @@ def _with_train(found: dict[str, Path], folder: Path) -> dict[str, Path]:
 # * `.jsonl` and `.json`, an object per line or an array of them: a list of strings in `words` or `tokens`, or a string
 #   in `text`, see [`SentenceRows`]; rows without words are left out;
 # * `.parquet` and folders of `save_to_disk`, whose columns are the same fields;
-# * `.csv`, with a string in `text` or in the column that is named; or, as `.tsv`, with a word in each row and the name
-#   of its sentence;
+# * `.csv`, with a string in `text` or in the column that is named; or a `.csv`, `.tsv` or one of these tables with a
+#   word in each row and the name of its sentence;
 # * `.txt`, a text per line, split likewise; empty lines are left out;
 # * bracket columns of semantic roles (`srl.py`) for a model that reads predicates, with or without the roles;
 # * else columns (`columns.py`), which are also read from a `.txt` where the column of the words is named.
