@@ -135,16 +135,18 @@ def _best(
                 predicted[balanced, level][held] = torch.sigmoid(scores).cpu().numpy()
     gold_known, best, chosen = known.cpu().numpy(), -np.inf, (False, LEVELS[0])
     for pair, probabilities in predicted.items():
-        value = score(probabilities, gold_known, target, costs)
+        value = row_scores(probabilities, gold_known, target, costs).mean()
         if value > best:
             best, chosen = value, pair
     balanced, level = chosen
     return level / x.shape[1], balanced
 
 
-def score(probabilities: np.ndarray, labels: np.ndarray, target: str, costs: ArrayLike | None) -> float:
-    """The figure `target` of the decisions by one threshold, or with costs by one for each label, tuned on these very
-    rows; more is better.
+def row_scores(
+    probabilities: np.ndarray, labels: np.ndarray, target: str = F1_EXAMPLE, costs: ArrayLike | None = None
+) -> np.ndarray:
+    """(N,) the scores of rows, whose mean is the figure `target`, of the decisions by one threshold, or with costs by
+    one for each label, tuned on these very rows; more is better.
 
     Args:
         probabilities, labels: (N, L); labels are 0 or 1, with -1 or NaN for unknown.
@@ -153,7 +155,7 @@ def score(probabilities: np.ndarray, labels: np.ndarray, target: str, costs: Arr
     judged = ValidationRows(probabilities, labels, target=target, costs=costs)
     numbers = judged.numbers(() if costs is None else ("thresholds",))
     decided = judged.probabilities >= np.asarray(numbers["threshold" if costs is None else "thresholds"])
-    return float(target_scores(target, decided, judged.labels, 1.0, judged.costs).mean())
+    return target_scores(target, decided, judged.labels, 1.0, judged.costs)
 
 
 def _standardised(features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -255,7 +257,7 @@ def _axes_work(num_rows: float, num_features: int) -> float:
 
 
 # The linear baseline of a run on label sets: a logistic regression on frozen features, fitted before the training. An
-# MLP takes it in after the training, if that is better.
+# MLP takes it in after the training, unless that is worse.
 
 ENCODER, FEATURES = "linear_encoder", "linear_features"  # a baseline reads an encoder that stays as it is, or the data
 ALONE = "net_alone"
@@ -286,7 +288,7 @@ class Averaged(NamedTuple):
 
     Attributes:
         alone: probabilities of the net without it: split, `eval` or `test` -> (N, L).
-        score, score_alone: the figure by which decoders are chosen, on validation rows, by [`score`].
+        score, score_alone: the figure by which decoders are chosen, on validation rows, see [`row_scores`].
     """
 
     alone: Mapping[str, np.ndarray]
@@ -361,8 +363,9 @@ def _net_of(trainer: SealTrainer) -> Any:
 def averaged(
     trainer: SealTrainer, baseline: LinearBaseline | None, splits: Mapping[str, TensorRows]
 ) -> Averaged | None:
-    """Replace the logits of a trained MLP by the mean of its own and of the baseline's, if the mean decides validation
-    rows better. Every process calls this; the baseline of the main process counts.
+    """Replace the logits of a trained MLP by the mean of its own and of the baseline's, unless the mean decides
+    validation rows worse, by more than a standard error: the epoch was chosen on these rows for the net alone. Every
+    process calls this; the baseline of the main process counts.
 
     Returns:
         what was found; None if the net stays as it is.
@@ -378,11 +381,13 @@ def averaged(
     alone, labels = predicted["eval"]
     linear = regressions.probabilities(_frozen_features(trainer, net, splits["eval"]))
     asked = options_of(getattr(trainer.args, "target", F1_EXAMPLE), names_in(net.config))
-    scores = [score(p, labels, **asked) for p in (sigmoid((logit(alone) + logit(linear)) / 2), alone)]
-    if scores[0] <= scores[1]:
+    mean = sigmoid((logit(alone) + logit(linear)) / 2)
+    scores, scores_alone = (row_scores(p, labels, **asked) for p in (mean, alone))
+    gains = scores - scores_alone
+    if gains.mean() < -gains.std() / len(gains) ** 0.5:
         return None
     net.average_with(regressions.weight, regressions.bias)
-    return Averaged({split: p for split, (p, _) in predicted.items()}, *scores)
+    return Averaged({split: p for split, (p, _) in predicted.items()}, scores.mean(), scores_alone.mean())
 
 
 def figures_of(

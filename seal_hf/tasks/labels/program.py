@@ -204,7 +204,7 @@ class LabelRunArguments(RunArguments):
         default=None,
         metadata={
             "help": "A logistic regression on frozen features: true fits and saves only it; false fits none; default: "
-            "one beside, for comparison, if it takes little of the training. An MLP takes it in if validation gains."
+            "one beside, for comparison, unless it takes long. An MLP takes it in, unless validation loses."
         },
     )
 
@@ -220,9 +220,8 @@ FIRST_TOKEN = (
 OF_TRAININGS = [*NETS, *"loss_net_pooling loss_net_path augmentation patience tune resume_from_checkpoint".split()]
 READ_ALONE = set("seed data_seed bf16 fp16 sparse_labels_from loss energy_loss".split())  # by --linear true too
 AVERAGED = (
-    "{name}: the mean of the logits of the net and of the logistic regression is better on validation rows: "
-    "{found.score:.4f}, and {found.score_alone:.4f} by the net alone. The saved model has the regression as a linear "
-    "skip connection; --linear false leaves it out."
+    "{name}: the net takes the logistic regression in: the mean of their logits has {found.score:.4f} on validation "
+    "rows, the net alone {found.score_alone:.4f}. --linear false leaves it out."
 )
 NO_BASELINE = "No logistic regression is fitted beside: {}."
 
@@ -415,8 +414,8 @@ def before(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> bo
 
 
 def evaluate(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> Ending:
-    """Let an MLP take in the logistic regression if that is better, judge all splits with the trained nets, and say how
-    the figures are reported."""
+    """Let an MLP take in the logistic regression, judge all splits with the trained nets, and say how the figures are
+    reported."""
     trainer, facts = cast(SealTrainer, prepared.trainer), card_facts(data, arguments)
     found = averaged(trainer, prepared.baseline, prepared.splits)
     if found is not None:
