@@ -62,6 +62,7 @@ def rows() -> list[Row]:
     return [
         _decoder("texts", texts),
         _linear(label_recipes.ROWS[-1]),
+        _in_the_net(features),
         _default("features", features),
         *(_recipe(*each) for each in RECIPES),
         _rules(*RULES),
@@ -83,7 +84,7 @@ def _decoder(kind: str, names: list[str]) -> Row:
 
 def _linear(rows: int) -> Row:
     """Of texts: a fine-tuned encoder in place of a logistic regression on it."""
-    way, keys = label_recipes.now(rows), label_recipes.LINEAR["example F1"]
+    way, keys = label_recipes.now(rows), label_recipes.linear_keys("f1_example", "linear_encoder")
     found = [
         name for name in label_recipes.TEXTS if any(keys[0] in run for run in runs.of_defaults(name, way).values())
     ]
@@ -95,6 +96,14 @@ def _linear(rows: int) -> Row:
         ours,
         "defaults",
     )
+
+
+def _in_the_net(names: list[str]) -> Row:
+    """Of features: a net that takes a logistic regression in."""
+    key, decided = label_recipes.linear_keys("f1_example", "net_alone")
+    found = {name: label_recipes.with_linear(name) for name in names}
+    before, ours = (_mean_of_sets(list(found.values()), each) for each in (key, decided))
+    return Row("a logistic regression in the net", _said("features", names), before, ours, "defaults")
 
 
 def _default(kind: str, names: list[str]) -> Row:
@@ -110,7 +119,11 @@ def _said(kind: str, names: list[str]) -> str:
 
 def _of_sets(names: list[str], loss: str, key: str) -> dict[int, float]:
     """By seed that all these data sets have, the mean over them."""
-    found = [{seed: run for seed, run in runs.of_defaults(name, loss).items() if key in run} for name in names]
+    return _mean_of_sets([runs.of_defaults(name, loss) for name in names], key)
+
+
+def _mean_of_sets(sets: list[dict[int, dict[str, float]]], key: str) -> dict[int, float]:
+    found = [{seed: run for seed, run in of_set.items() if key in run} for of_set in sets]
     seeds = sorted(set.intersection(*(set(each) for each in found))) if found else []
     return {seed: 100 * statistics.mean(each[seed][key] for each in found) for seed in seeds}
 

@@ -19,10 +19,7 @@ HEAD_RATES = {
     "ce_2e-4": ("ce_2e-4_head_2e-4_1000_bf16", "ce_2e-4_head_1e-2_1000_bf16"),
 }
 SOFT_F1 = (HEAD_RATES["ce_1e-4"][1], "soft_f1_5e-5_head_1e-2_1000_bf16")
-LINEAR = {  # figure -> that of the logistic regression, that of the decisions
-    "example F1": ("test_f1_example_linear_encoder", "test_f1_example_decided"),
-    "macro F1": ("test_f1_macro_linear_encoder", "test_f1_macro_decided"),
-}
+LINEAR = {"example F1": "f1_example", "macro F1": "f1_macro"}  # beside a logistic regression
 ROWS = (300, 1000)  # of training, of the runs beside a logistic regression
 PARTS = {"local": "no dependencies between labels", "pairwise": "pairs of labels"}
 FAMILIES = ("Features", "Texts", OTHERS)
@@ -104,7 +101,7 @@ def soft_f1_at_half() -> str:
 
 
 def soft_f1_on_features() -> str:
-    pairs = [[runs.of_defaults(name, way) for way in ("soft_f1", "ce")] for name in families()["Features"]]
+    pairs = [[runs.of_defaults(name, way) for way in ("soft_f1", "ce_alone")] for name in families()["Features"]]
     gains = [gain.mean for pair in pairs if (gain := runs.gain(*pair, runs.CALIBRATED))]
     mean = round(statistics.mean(gains), 2) + 0.0  # without a sign at 0
     return f"Its mean gain on {len(gains)} sets of features is {mean:.2f}."
@@ -115,19 +112,49 @@ def now(rows: int) -> str:
     return HEAD_RATES["ce_1e-4"][1].replace("1000", str(rows))
 
 
+def linear_keys(figure: str, end: str) -> tuple[str, str]:
+    """Of test rows: the figure of the logistic regression, and that of the saved decisions."""
+    return f"test_{figure}_{end}", f"test_{figure}_decided"
+
+
 def beside_linear() -> str:
     """Cross-entropy by default and the logistic regression that each run fits beside it; nothing without runs."""
-    rows, (linear, ours) = [], LINEAR["example F1"]
+    rows, keys = [], [linear_keys(figure, "linear_encoder") for figure in LINEAR.values()]
     for count, name in itertools.product(ROWS, TEXTS):
-        found = {seed: run for seed, run in runs.of_defaults(name, now(count)).items() if linear in run}
+        found = {seed: run for seed, run in runs.of_defaults(name, now(count)).items() if keys[0][0] in run}
         if found:
-            alone, tuned = (runs.figure(found, key).removesuffix(" (1 seed)") for key in (linear, ours))
-            gains = [str(runs.gain(found, found, *reversed(keys))) for keys in LINEAR.values()]
+            alone, tuned = (runs.figure(found, key).removesuffix(" (1 seed)") for key in keys[0])
+            gains = [str(runs.gain(found, found, *reversed(each))) for each in keys]
             rows.append(
                 [name, f"{count:,}", str(len(found)), alone.partition(" ")[0], tuned, *gains]
             )  # no seed moves it
     heads = ["data", "rows", "seeds", "logistic regression", "fine-tuned", "difference", "difference in macro F1"]
     return table(heads, rows) if rows else ""
+
+
+def with_linear(name: str, way: str = "ce") -> dict[int, dict[str, float]]:
+    """Runs on features that had a logistic regression beside. A net that did not take it in is the net alone."""
+    found = {}
+    for seed, run in runs.of_defaults(name, way).items():
+        if linear_keys("f1_example", "linear_features")[0] in run:
+            alone = {f"test_{figure}_net_alone": run[f"test_{figure}_decided"] for figure in LINEAR.values()}
+            found[seed] = alone | run
+    return found
+
+
+def in_the_net() -> str:
+    """The logistic regression, the net alone, and the net that has taken it in; nothing without runs."""
+    rows = []
+    for name in families()["Features"]:
+        found = with_linear(name)
+        if found:
+            ends = [linear_keys(figure, end) for figure in LINEAR.values() for end in ("linear_features", "net_alone")]
+            linear, alone, both = (runs.figure(found, key) for key in (ends[0][0], *ends[1]))
+            gains = [str(runs.gain(found, found, *reversed(each))) for each in ends]
+            rows.append([name, str(len(found)), linear.partition(" ")[0], alone, both, *gains])
+    heads = ["data", "seeds", "logistic regression", "net alone", "both"]
+    of_macro = [f"{each}, macro F1" for each in ("over the regression", "over the net")]
+    return table([*heads, "over the regression", "over the net", *of_macro], rows) if rows else ""
 
 
 def default_settings() -> str:
@@ -169,8 +196,12 @@ def default_settings() -> str:
         section(
             "Beside a logistic regression",
             prose("""
-                The logistic regression that each of these runs fits on mean vectors of the frozen encoder, decided by
-                the same rule, in example F1:"""),
+                Each of these runs fits a logistic regression, on features or on mean vectors of the frozen encoder,
+                decided by the same rule, in example F1. On features the net takes it in: its logits become the mean of
+                both, unless validation rows lose more than a standard error. *Net alone* is the same net before.
+                Cross-entropy:"""),
+            in_the_net(),
+            prose("""Fine-tuned texts:"""),
             beside_linear(),
         ),
         section(

@@ -166,10 +166,10 @@ class MLPForMultiLabel(MLPPreTrainedModel):
             self._init_weights(self.skip)
         shift, scale = self.encoder.shift.to(weight), self.encoder.scale.to(weight)
         of_normalised = torch.where(scale != 0, weight / scale, 0.0)  # a constant feature has scale 0 and no weight
-        self.skip.weight += of_normalised.to(self.skip.weight)
-        self.skip.bias += (bias + weight @ shift).to(self.skip.bias)
+        self.skip.weight.add_(of_normalised.to(self.skip.weight))
+        self.skip.bias.add_((bias + weight @ shift).to(self.skip.bias))
         for parameter in (*self.classifier.parameters(), *self.skip.parameters()):
-            parameter /= 2
+            parameter.div_(2)
 
     def forward(
         self, features: Tensor, labels: Tensor | None = None, output_hidden_states: bool | None = None, **kwargs: Any

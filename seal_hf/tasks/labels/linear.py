@@ -262,6 +262,7 @@ def _axes_work(num_rows: float, num_features: int) -> float:
 ENCODER, FEATURES = "linear_encoder", "linear_features"  # a baseline reads an encoder that stays as it is, or the data
 ALONE = "net_alone"
 SHARES = {ENCODER: 0.1, FEATURES: 1.0}  # of the training: the most work that a baseline may take; an MLP may take it in
+TINY = 1e-12  # a probability, whose logit is finite
 STEP_WORK = 3e8  # of a training step beside the forward and backward of the nets, in multiplications
 IMAGE_POSITIONS = 200  # how often an image net uses each weight: patches of a ViT, places of a feature map
 DEAD = 1e-4  # of the median deviation of an encoder's features: smaller ones would get weights as large as 1e30
@@ -379,9 +380,10 @@ def averaged(
         return None
     predicted = predict_multilabel(trainer, splits["eval"], splits.get("test"))
     alone, labels = predicted["eval"]
+    assert labels is not None, "as predict_multilabel says"
     linear = regressions.probabilities(_frozen_features(trainer, net, splits["eval"]))
     asked = options_of(getattr(trainer.args, "target", F1_EXAMPLE), names_in(net.config))
-    mean = sigmoid((logit(alone) + logit(linear)) / 2)
+    mean = sigmoid(logit(np.stack([alone, linear]).clip(TINY, 1 - TINY)).mean(0))
     scores, scores_alone = (row_scores(p, labels, **asked) for p in (mean, alone))
     gains = scores - scores_alone
     if gains.mean() < -gains.std() / len(gains) ** 0.5:
