@@ -126,7 +126,7 @@ class Task:
         return next(iter(self.cards))
 
     def reads_in_words(self, model: Any) -> str | None:
-        """What its task-net reads of a text, in words; None if the card does not mention it."""
+        """What its task-net reads of an input, in words; None if the card does not mention it."""
         return None
 
     def labels_in(self, rows: Any) -> set[int]:

@@ -88,7 +88,7 @@ def model_card(
         missed_labels: labels that no gold row gets, though rows were judged that have them.
         inputs: as `config.inputs`; `max_length`, in tokens, is where texts were cut; `pairs` means two texts per row;
             `image_size` is the height and width in pixels at which images are read.
-        reads: what a classifier of texts reads, such as "the mean of the tokens".
+        reads: what the classifier reads, such as "the mean of the tokens".
         columns: columns that a sentence needs beside its words.
         versions: package -> version.
         best_epoch: True if validation chose the epoch.

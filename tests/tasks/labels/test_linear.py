@@ -280,6 +280,7 @@ def test_an_mlp_takes_the_regression_in_where_validation_gains(tmp_path, short, 
     metrics = mlc.main([*flags, "--output_dir", str(out)])
     said = [line for line in capsys.readouterr().out.splitlines() if "takes the logistic regression in" in line]
     assert len(said) == 1 and "--linear false leaves it out" in said[0]
+    assert "as does a logistic regression" in (out / "README.md").read_text(encoding="utf-8")
     plain = mlc.main([*flags, "--linear", "false", "--output_dir", str(tmp_path / "plain")])
     figure = "test_f1_example"
     assert metrics[f"{figure}_net_alone"] == plain[f"{figure}_decided"] and f"{figure}_net_alone" not in plain
