@@ -123,7 +123,7 @@ SETS = {
         "genbase": FEATURES,
         "spo_fun": FEATURES,
         "seq_fun": FEATURES,
-        "delicious": FEATURES,
+        "delicious": DataSet("mlc", LABELS, ("--num_train_epochs", "6")),
         "netflix_genres": TEXTS,
         "reuters": TEXTS,
         "semeval2018_ec": TEXTS,

@@ -51,11 +51,12 @@ KINDS = {  # folder of the recipes -> program, and the figures of its runs by th
     "mask_energy": ("run_mask_energy.py", MASKS),
     "rewards": ("run_rewards.py", {"accuracy": "test_accuracy"}),
 }
-ALONE = {"mlc": ["--linear", "false"]}  # the figures of a recipe are those of its nets, without a logistic regression
+ALONE = {"mlc": ["--linear", "false"]}  # the figures of a recipe are those of its nets, without a logistic regression,
+LINEAR = "_linear"  # but for those with this suffix
 HALF = "_bf16"  # suffix of the same runs in half precision, which stand for the recipe where they are more
 
 
-def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str], kept: Path | None) -> dict:
+def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str], suffix: str, kept: Path | None) -> dict:
     """One run of the recipe's program in its own process; its figures, its cost and what made it.
 
     Args:
@@ -64,7 +65,7 @@ def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str], kept: P
     program, _ = KINDS[recipe.parent.name]
     with nullcontext(kept) if kept else tempfile.TemporaryDirectory() as folder:
         words = ["--recipe", str(recipe), "--seed", str(seed), "--output_dir", str(folder), "--disable_tqdm", "true"]
-        words += ALONE.get(recipe.parent.name, [])
+        words += [] if suffix == LINEAR else ALONE.get(recipe.parent.name, [])
         source = ["--data_dir", data_dir] if data_dir else []
         made_by, start = origin(f"examples/{program}", [*words, *said([*source, *extra])]), time.perf_counter()
         command = [sys.executable, str(ROOT / "examples" / program), *words, *source]
@@ -188,7 +189,7 @@ def main() -> None:
             seeds = " ".join(map(str, there))
             print(f"{name} has seeds {seeds}, which are not trained again; --results FOLDER trains all.", flush=True)
         for seed in (seed for seed in options.seeds if seed not in there):
-            result = run(recipe, seed, options.data_dir, options.extra, kept[seed])
+            result = run(recipe, seed, options.data_dir, options.extra, options.suffix, kept[seed])
             STORE.add({(ALL, "recipes"): [named(result, name=name)]}, conflict="keep")
             _, figures = KINDS[recipe.parent.name]
             found = {name: f"{100 * result[key]:.2f}" for name, key in figures.items() if key in result}

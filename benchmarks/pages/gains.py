@@ -58,12 +58,11 @@ def _mean(values: list[float]) -> str:
 
 
 def rows() -> list[Row]:
-    features, texts = _data_sets("Features"), _data_sets("Texts")
+    features = _data_sets("Features")
     return [
-        _decoder("texts", texts),
+        _decisions(),
         _linear(label_recipes.ROWS[-1]),
         _in_the_net(features),
-        _default("features", features),
         *(_recipe(*each) for each in RECIPES),
         _rules(*RULES),
     ]
@@ -76,40 +75,29 @@ def _data_sets(family: str) -> list[str]:
     return [name for name, number in seeds.items() if number == max(seeds.values()) > 0]
 
 
-def _decoder(kind: str, names: list[str]) -> Row:
-    way = plain_way(names[0]) if names else "ce"
-    plain, decoded = (_of_sets(names, way, key) for key in (runs.AT_HALF, runs.CALIBRATED))
-    return Row("calibrated expected F1, not a cut at 0.5", _said(kind, names), plain, decoded, "defaults")
+def _decisions() -> Row:
+    """Of texts: what a run without flags decides, in place of what a Trainer ends with."""
+    ways = (label_recipes.SOFT_F1[0], runs.AT_HALF), (label_recipes.SOFT_F1[1], runs.CALIBRATED)
+    before, ours = (_of_sets(label_recipes.TEXTS, *each) for each in ways)
+    what = "soft F1 and calibrated decisions, not cross-entropy and 0.5"
+    return Row(what, _said("texts, 1,000 rows", label_recipes.TEXTS), before, ours, "defaults")
 
 
 def _linear(rows: int) -> Row:
     """Of texts: a fine-tuned encoder in place of a logistic regression on it."""
-    way, keys = label_recipes.now(rows), label_recipes.linear_keys("f1_example", "linear_encoder")
-    found = [
-        name for name in label_recipes.TEXTS if any(keys[0] in run for run in runs.of_defaults(name, way).values())
-    ]
-    before, ours = (_of_sets(found, way, key) for key in keys)
-    return Row(
-        "fine-tuning, not a logistic regression on the encoder",
-        _said(f"texts, {rows:,} rows", found),
-        before,
-        ours,
-        "defaults",
-    )
+    sets = {name: found for name in label_recipes.TEXTS if (found := label_recipes.fine_tuned(name, rows))}
+    keys = label_recipes.linear_keys("f1_example", "linear_encoder")
+    before, ours = (_mean_of_sets(list(sets.values()), key) for key in keys)
+    what = "fine-tuning, not a logistic regression on the encoder"
+    return Row(what, _said(f"texts, {rows:,} rows", list(sets)), before, ours, "defaults")
 
 
 def _in_the_net(names: list[str]) -> Row:
     """Of features: a net that takes a logistic regression in."""
-    key, decided = label_recipes.linear_keys("f1_example", "net_alone")
-    found = {name: label_recipes.with_linear(name) for name in names}
-    before, ours = (_mean_of_sets(list(found.values()), each) for each in (key, decided))
-    return Row("a logistic regression in the net", _said("features", names), before, ours, "defaults")
-
-
-def _default(kind: str, names: list[str]) -> Row:
-    way = plain_way(names[0]) if names else "ce"
-    before, ours = (_of_sets(names, each, runs.CALIBRATED) for each in (way, way.replace("ce", "default")))
-    return Row("the loss-net of the defaults", _said(kind, names), before, ours, "defaults")
+    sets = {name: found for name in names if (found := label_recipes.with_linear(name))}
+    keys = label_recipes.linear_keys("f1_example", "net_alone")
+    before, ours = (_mean_of_sets(list(sets.values()), key) for key in keys)
+    return Row("a logistic regression in the net", _said("features", list(sets)), before, ours, "defaults")
 
 
 def _said(kind: str, names: list[str]) -> str:
@@ -158,18 +146,18 @@ def how_to_read() -> str:
 
 def questions(base: str = "") -> str:
     """README's three questions, each with its figure; links begin with `base`."""
-    decided, (few, more) = _decoder("texts", _data_sets("Texts")), map(_linear, label_recipes.ROWS)
-    before, ours = (_mean(list(values.values())) for values in (decided.before, decided.ours))
+    decided, (few, more) = _decisions(), map(_linear, label_recipes.ROWS)
+    before, ours = (_mean([values[seed] for seed in decided.seeds()]) for values in (decided.before, decided.ours))
     bibtex, seq_fun = (beside_gain(name, "nce_balanced") for name in ("bibtex", "seq_fun"))
     answers = {
         "Why not just `Trainer`?": f"""
-            It ends with probabilities; a cut at 0.5 is seldom right. A run fits decisions on validation rows: after
-            cross-entropy F1 rises from {before} to {ours} on {len(_data_sets("Texts"))} sets of texts
-            ([defaults]({base}defaults.md)). [`seal-hf decide fit`](docs/how-to/decide.md) does this for other
-            models.""",
+            It ends with probabilities, and a cut at 0.5 is seldom right. A run adds soft F1 to cross-entropy and fits
+            decisions on validation rows: F1 rises from {before} to {ours} on {len(label_recipes.TEXTS)} sets of texts
+            ([defaults]({base}defaults.md)). [`seal-hf decide fit`](docs/how-to/decide.md) serves other models.""",
         "Why not a linear model?": f"""
             Most runs fit one and print its figures. Fine-tuning is ahead by {few.gain()} on 300 texts, and by
-            {more.gain()} on 1,000 ([data sets]({base}defaults.md#beside-a-logistic-regression)).""",
+            {more.gain()} on 1,000 ([data sets]({base}defaults.md#beside-a-logistic-regression)). A net on features
+            takes it in.""",
         "When does the energy help?": f"""
             On some label sets of features ({bibtex} on bibtex, {seq_fun} on seq_fun), and where rules know more than a
             few labelled rows ({_rules(*RULES).gain()} on citations). Beside a fine-tuned text encoder it does not
