@@ -18,20 +18,16 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from ..core.tag_schemes import scheme_of
 from .column_choice import MOSTLY
-from .common import DataError, Origins
+from .common import DataError
 from .line_files import not_utf8
+from .sentences import Rows, Sentence, collected
 
-Rows = dict[str, Any]  # column -> a value per sentence: lists of strings, `predicate` an int; and `Origins`
-ORIGINS = "@origins"  # the key of `Origins`: no column has this name
 FEATURE_NAMES = {1: ["pos"], 2: ["pos", "chunk"]}  # CoNLL-2000, CoNLL-2003
 DOCUMENT = "-DOCSTART-"  # first cell of a line that begins a document
 CONLLU = 10  # columns of CoNLL-U, whose first one numbers the words
@@ -45,33 +41,6 @@ BRACKET = re.compile(r"(\([^()*\s]+)*\*?\)*")
 OF_A_SCHEME = re.compile(r"[BIOESULM](?:[-_].+)?")
 LIKE_A_TAG = re.compile(r"[^\W\d][\w.:+*$-]*|[^\w\s]{1,3}")  # a name, or punctuation: the tag of `#` is often `#`
 NO_WORD = re.compile("[0-9]+[-.][0-9]+")  # there: the number of several words together, or of an empty node
-
-
-@dataclass
-class TagTable:
-    """The rows of a split.
-
-    Attributes:
-        columns: name -> values; of the others, `read` gives the values.
-        origins: the places of the rows.
-        classes: column -> names of its ids.
-    """
-
-    columns: dict[str, list[Any]]
-    origins: Origins
-    classes: dict[str, list[str]] = field(default_factory=dict)
-
-
-def take(rows: Rows, ids: Iterable[int]) -> Rows:
-    """The rows with these ids, in this order."""
-    ids = list(ids)
-    columns = {name: [values[i] for i in ids] for name, values in rows.items() if name != ORIGINS}
-    return columns | {ORIGINS: rows[ORIGINS].take(ids)}
-
-
-def line_origins(path: Path, lines: list[int]) -> Rows:
-    """The origins that a reader adds to its columns: `lines`, counted from 1, are the first lines of sentences."""
-    return {ORIGINS: Origins(str(path), lines=np.array(lines, dtype=np.int64))}
 
 
 class Line(NamedTuple):
@@ -116,21 +85,9 @@ def blocks_of(path: Path) -> Iterator[list[Line]]:
         yield block
 
 
-class ColumnSentence(NamedTuple):
-    """A sentence of a file of columns.
-
-    Attributes:
-        before: comments and `-DOCSTART-` lines between the previous sentence and this one's words, with empty lines
-            between blocks of them.
-        lines: one per word.
-    """
-
-    before: list[str]
-    lines: list[Line]
-
-
 class ColumnFile:
-    """A file of columns, read a sentence at a time.
+    """A file of columns, read a sentence at a time. The columns beside words and tags are features; `before` are the
+    comments and `-DOCSTART-` lines above the words, with empty lines between blocks of them.
 
     Args:
         word_column, tag_column: numbers of the columns, from 0; negative ones count from the last; or names, if the
@@ -272,7 +229,7 @@ class ColumnFile:
             )
         return columns
 
-    def __iter__(self) -> Iterator[ColumnSentence]:
+    def __iter__(self) -> Iterator[Sentence]:
         self._counts.clear()
         before: list[str] = []
         for block in blocks_of(self.path):
@@ -295,12 +252,14 @@ class ColumnFile:
                 continue
             for line in words:
                 self._check(line)
-            yield ColumnSentence(before, words)
+            yield self._sentence(before, words)
             before = []
 
-    def values(self, sentence: ColumnSentence) -> dict[str, list[str]]:
-        """The columns of a sentence, a value per word."""
-        return {name: [line.cells[i].strip(" ") for line in sentence.lines] for name, i in self.columns.items()}
+    def _sentence(self, before: list[str], lines: Sequence[Line]) -> Sentence:
+        values = {name: [line.cells[i].strip(" ") for line in lines] for name, i in self.columns.items()}
+        words, number, texts = values.pop("words"), lines[0].number, [line.text for line in lines]
+        more = {"before": before, "separator": self.separator or " ", "gold": values.pop("tags", None)}
+        return Sentence.of_words(words, f"{self.path}, line {number}", {"line": number}, texts, features=values, **more)
 
     @property
     def notes(self) -> list[str]:
@@ -366,19 +325,15 @@ def read_columns(path: Path, word_column: int | str = 0, tag_column: int | str =
         word_column, tag_column: as for [`ColumnFile`].
 
     Returns:
-        the columns of [`ColumnFile`], a list per sentence, with `ORIGINS`; and notes, with counts.
+        the columns, see [`collected`]; and notes, with counts.
 
     Raises:
         DataError: as [`ColumnFile`].
     """
     file = ColumnFile(path, word_column, tag_column)
-    rows: Rows = {name: [] for name in file.columns}
-    begins: list[int] = []
-    for sentence in file:
-        for name, values in file.values(sentence).items():
-            rows[name].append(values)
-        begins.append(sentence.lines[0].number)
-    if len(begins) == 1 and len(rows["words"][0]) > MOST_WORDS:
+    rows = collected(file, path)
+    count = len(rows["words"])
+    if count == 1 and len(rows["words"][0]) > MOST_WORDS:
         raise DataError(
             f"{path}: its {len(rows['words'][0])} lines are one sentence, since no line is empty. Put an empty line "
             "after each sentence. Texts with inline tags are read as <TYPE> words </TYPE>, one on a line."
@@ -386,13 +341,13 @@ def read_columns(path: Path, word_column: int | str = 0, tag_column: int | str =
     notes = file.notes
     if tag_column == -1 and (other := _other_spans(rows, file)):
         notes.append(f"{path.name}: {other}")
-    last = rows["tags"][-1][-1] if begins else ""
-    if sum(row.count(last) for row in rows["tags"]) == 1 and len(begins) > MOST_WORDS:
+    last = rows["tags"][-1][-1]
+    if count > MOST_WORDS and sum(row.count(last) for row in rows["tags"]) == 1:
         notes.append(f"{path.name}: its last tag, {last!r}, occurs once: does the file end early?")
     if are_brackets(rows["tags"]):
         rows["tags"] = [bracket_tags(cells) for cells in rows["tags"]]
         notes.append(f"{path.name}: tags in brackets, such as (PER*) or (PER), are read as B-PER and I-PER.")
-    return rows | line_origins(path, begins), notes
+    return rows, notes
 
 
 def _other_spans(rows: Rows, file: ColumnFile) -> str:

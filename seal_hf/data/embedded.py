@@ -7,6 +7,7 @@ The digits are the real 8 x 8 images that scikit-learn ships (UCI optical recogn
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import datasets
 import numpy as np
@@ -14,8 +15,8 @@ from datasets import Dataset
 
 from ..core.tag_schemes import Span
 from .brackets import Tree
-from .columns import ORIGINS, Rows
 from .common import IMAGE, DataError, MultiLabelData, Origins, feature_data, label_data
+from .sentences import ORIGINS, Rows
 
 # --- digits with label sets -------------------------------------------------------------------------------------------
 # An example is a canvas of three slots, 8 x 24 pixels in [0, 1], with one to three of them filled from the left. Its 18
@@ -312,16 +313,20 @@ WORDS = {
 }
 
 
-def toy_trees(seed: int = 0) -> dict[str, list[Tree]]:
-    """300 / 100 / 200 trees of mostly 4 to 15 words, by split; `line` is the number in the split, counted from 1."""
+def toy_trees(seed: int = 0) -> dict[str, Rows]:
+    """300 / 100 / 200 trees of mostly 4 to 15 words, by split: columns `words`, `tags` and `pos`."""
     rng = np.random.default_rng(seed)
     known: dict[tuple[str, ...], Tree] = {}
     while len(known) < sum(TREE_SIZES.values()):
         tree = Tree([], [], [])
         _expand("S", 0, tree, rng)
         known.setdefault(tuple(tree.words), tree)
-    trees = iter(known.values())
-    return {split: [next(trees)._replace(line=line + 1) for line in range(size)] for split, size in TREE_SIZES.items()}
+    left, splits = iter(known.values()), {}
+    for split, size in TREE_SIZES.items():
+        trees = [*islice(left, size)]
+        columns = {name: [getattr(tree, name) for tree in trees] for name in ("words", "tags", "pos")}
+        splits[split] = columns | {ORIGINS: Origins(f"toy_trees, {split} split", rows=np.arange(size))}
+    return splits
 
 
 def _expand(symbol: str, depth: int, tree: Tree, rng: np.random.Generator) -> None:

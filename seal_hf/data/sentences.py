@@ -27,8 +27,10 @@ from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..utils.messages import closest, did_you_mean
-from .common import DataError
+from .common import DataError, Origins
 from .label_cells import parsed
 
 USUAL = {
@@ -87,6 +89,31 @@ class Sentence:
             return self.own_places
         ends = accumulate(len(word) + 1 for word in self.words)
         return [(end - 1 - len(word), end - 1) for end, word in zip(ends, self.words, strict=True)]
+
+
+# --- a split ----------------------------------------------------------------------------------------------------------
+
+Rows = dict[str, Any]  # column -> a value per sentence: lists of strings, `predicate` an int; and `Origins`
+ORIGINS = "@origins"  # the key of `Origins`: no column has this name
+PREDICATE = "predicate"
+
+
+def collected(sentences: Iterable[Sentence], source: Any) -> Rows:
+    """The sentences of a file by column: `words`, `tags`, the features, and `predicate` if there is one; with the lines
+    where they begin."""
+    found = [*sentences]
+    rows: Rows = {"words": [one.words for one in found], "tags": [one.gold for one in found]}
+    rows |= {name: [one.features[name] for one in found] for name in (found[0].features if found else ())}
+    rows |= {PREDICATE: [one.predicate for one in found]} if found and found[0].predicate is not None else {}
+    lines = np.array([one.kept["line"] for one in found], dtype=np.int64)
+    return rows | {ORIGINS: Origins(str(source), lines=lines)}
+
+
+def take(rows: Rows, ids: Iterable[int]) -> Rows:
+    """The rows with these ids, in this order."""
+    ids = list(ids)
+    columns = {name: [values[i] for i in ids] for name, values in rows.items() if name != ORIGINS}
+    return columns | {ORIGINS: rows[ORIGINS].take(ids)}
 
 
 # --- words of texts ---------------------------------------------------------------------------------------------------

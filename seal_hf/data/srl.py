@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .columns import Line, Rows, blocks_of, is_conll_2012, line_origins
+from .columns import Line, blocks_of, is_conll_2012
 from .common import DataError
+from .sentences import Rows, Sentence, collected
 
 WORD, POS, FRAME, FIRST_ROLE = 1, 2, 4, 6
 COUNTED = ("sentences", "without a proposition", "without V")  # sentences, those, and propositions
@@ -32,18 +33,10 @@ def read_srl(path: Path) -> tuple[Rows, list[str]]:
         without a proposition, and propositions without `V`, whose predicate is unknown, are dropped and counted.
 
     Raises:
-        DataError: a line has another number of columns than its sentence, a sentence has unequal numbers of bracket
-            columns and frames, or a bracket is not closed, not opened, or inside another; names file and line.
+        DataError: as [`propositions`]; or there is no proposition.
     """
-    rows: Rows = {"words": [], "tags": [], "pos": [], "predicate": []}
-    begins: list[int] = []
     counts: Counter[str] = Counter()
-    for sentence, tags, predicate in propositions(path, True, counts):
-        rows["words"].append(sentence.words)
-        rows["pos"].append(sentence.pos)
-        rows["tags"].append(tags)
-        rows["predicate"].append(predicate)
-        begins.append(sentence.lines[0].number)
+    rows = collected(propositions(path, True, counts), path)
     sentences, without, no_verb = (counts[name] for name in COUNTED)
     if not rows["words"]:
         raise DataError(
@@ -53,7 +46,7 @@ def read_srl(path: Path) -> tuple[Rows, list[str]]:
     notes = [f"{path.name}: {len(rows['words'])} propositions of {sentences} sentences."]
     notes += [f"{path.name}: {without} sentences without a proposition dropped."] if without else []
     notes += [f"{path.name}: {no_verb} propositions without V dropped: their predicate is unknown."] if no_verb else []
-    return rows | line_origins(path, begins), notes
+    return rows, notes
 
 
 class Layout(NamedTuple):
@@ -85,82 +78,60 @@ def layout_of(block: list[Line]) -> Layout:
     return PLAIN
 
 
-class Proposition(NamedTuple):
-    """A predicate and its roles.
-
-    Attributes:
-        tags: BIO tags, one per word; None without gold.
-        predicate: the index of the first word of its `V`, or, without gold, of its frame; None if it has no `V`.
-    """
-
-    tags: list[str] | None
-    predicate: int | None
-
-
-class RoleSentence(NamedTuple):
-    """A sentence of a file of bracket columns: its lines, its columns, and a proposition per frame."""
-
-    lines: list[Line]
-    columns: list[list[str]]
-    propositions: list[Proposition]
-    layout: Layout = PLAIN
-
-    @property
-    def words(self) -> list[str]:
-        return self.columns[self.layout.word]
-
-    @property
-    def pos(self) -> list[str]:
-        """The parts of speech."""
-        return self.columns[self.layout.pos]
-
-
-def propositions(path: Path, gold: bool, counts: Counter[str]) -> Iterator[tuple[RoleSentence, list[str] | None, int]]:
-    """The sentence, tags and predicate of each proposition of a file; those without a predicate are left out.
+def propositions(path: Path, gold: bool, counts: Counter[str]) -> Iterator[Sentence]:
+    """The sentence of each proposition of a file, with `pos` and the index of its predicate: the first word of its `V`,
+    or, without gold, of its frame. Its lines have the columns before the roles, and a frame for that predicate alone.
 
     Args:
-        gold: as for [`role_sentences`].
+        gold: if False, the file may lack all bracket columns.
         counts: what was read and left out is counted here, by the names in `COUNTED`.
-    """
-    for sentence in role_sentences(path, gold):
-        counts[COUNTED[0]] += 1
-        counts[COUNTED[1]] += not sentence.propositions
-        counts[COUNTED[2]] += sum(place is None for _, place in sentence.propositions)
-        yield from ((sentence, tags, place) for tags, place in sentence.propositions if place is not None)
-
-
-def role_sentences(path: Path, gold: bool = True) -> Iterator[RoleSentence]:
-    """The sentences of a file, one at a time.
-
-    Args:
-        gold: if False, the file may lack all bracket columns; `tags` is then None.
 
     Raises:
-        DataError: as [`read_srl`], except for a file without propositions.
+        DataError: a line has another number of columns than its sentence, a sentence has unequal numbers of bracket
+            columns and frames, or a bracket is not closed, not opened, or inside another; names file and line.
     """
     for block in blocks_of(path):
         block = [line for line in block if not (line.text.startswith("#") and len(line.cells) < FIRST_ROLE)]
         if not block:
             continue
-        layout = layout_of(block)
+        layout, number = layout_of(block), block[0].number
         columns = _columns(block, path, layout)
-        frames = [i for i, frame in enumerate(columns[layout.frame]) if frame != layout.empty]
-        role_columns = columns[layout.roles : len(columns) - layout.after]
-        if not role_columns and not gold:
-            yield RoleSentence(block, columns, [Proposition(None, place) for place in frames], layout)
-            continue
-        if len(frames) != len(role_columns):
-            raise DataError(
-                f"{path}, line {block[0].number}: {len(frames)} words of the sentence have a frame, but there are "
-                f"{len(role_columns)} bracket columns; expected one per frame. Read are columns index, word, POS, "
-                "parse bit, frame, sense and roles, and those of CoNLL-2005, CoNLL-2009 and CoNLL-2012."
-            )
-        if layout.single:
-            roles = [_single(cells, place) for cells, place in zip(role_columns, frames, strict=True)]
-        else:
-            roles = [_bio(cells, block, path, number) for number, cells in enumerate(role_columns)]
-        propositions = [Proposition(tags, tags.index("B-V") if "B-V" in tags else None) for tags in roles]
-        yield RoleSentence(block, columns, propositions, layout)
+        words, pos = columns[layout.word], columns[layout.pos]
+        found = _roles(block, columns, path, layout, gold)
+        counts[COUNTED[0]] += 1
+        counts[COUNTED[1]] += not found
+        for place, tags in found:
+            if place is None:
+                counts[COUNTED[2]] += 1
+                continue
+            empty = [layout.empty] * (layout.roles - layout.frame)
+            cells = [[*line.cells[: layout.frame], *empty] for line in block]
+            cells[place][layout.frame :] = block[place].cells[layout.frame : layout.roles]
+            lines, where = ["\t".join(row) for row in cells], f"{path}, line {number}"
+            more = {"features": {"pos": pos}, "predicate": place, "gold": tags}
+            yield Sentence.of_words(words, where, {"line": number}, lines, **more)
+
+
+def _roles(
+    block: list[Line], columns: list[list[str]], path: Path, layout: Layout, gold: bool
+) -> list[tuple[int | None, list[str] | None]]:
+    """The predicate of each frame of a sentence, None without a `V`, and the BIO tags of its roles, None without
+    gold."""
+    frames = [i for i, frame in enumerate(columns[layout.frame]) if frame != layout.empty]
+    role_columns = columns[layout.roles : len(columns) - layout.after]
+    if not role_columns and not gold:
+        return [(place, None) for place in frames]
+    if len(frames) != len(role_columns):
+        raise DataError(
+            f"{path}, line {block[0].number}: {len(frames)} words of the sentence have a frame, but there are "
+            f"{len(role_columns)} bracket columns; expected one per frame. Read are columns index, word, POS, "
+            "parse bit, frame, sense and roles, and those of CoNLL-2005, CoNLL-2009 and CoNLL-2012."
+        )
+    if layout.single:
+        roles = [_single(cells, place) for cells, place in zip(role_columns, frames, strict=True)]
+    else:
+        roles = [_bio(cells, block, path, number) for number, cells in enumerate(role_columns)]
+    return [(tags.index("B-V") if "B-V" in tags else None, tags if gold else None) for tags in roles]
 
 
 def _columns(block: list[Line], path: Path, layout: Layout) -> list[list[str]]:

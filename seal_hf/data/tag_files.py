@@ -28,13 +28,13 @@ from ..core.tag_schemes import convert, scheme_of, scheme_of_model
 from ..utils.files import visible
 from ..utils.messages import did_you_mean, few
 from .column_choice import LOOKED_AT
-from .columns import ColumnFile, Rows, bracket_tags, in_brackets, line_origins, lines_of, read_columns, take
-from .common import SPLITS, DataError, find_data, groups_of, random_split
+from .columns import ColumnFile, bracket_tags, in_brackets, lines_of, read_columns
+from .common import SPLITS, DataError, Origins, find_data, groups_of, random_split
 from .exports import plain_rows
-from .line_files import json_objects
+from .line_files import JSON, json_objects
 from .name_files import LABEL_LIST, is_name_file, names_beside
-from .row_tables import Chunk, LineTable
-from .sentences import Needs, Sentence, SentenceRows, sentence_of_text
+from .row_tables import Chunk, LineTable, parts
+from .sentences import ORIGINS, PREDICATE, Needs, Rows, Sentence, SentenceRows, sentence_of_text, take
 from .srl import COUNTED, WORD, propositions, read_srl
 from .stratified import complete_splits
 from .table_sources import (
@@ -49,7 +49,7 @@ from .table_sources import (
     table_files,
     tables_of,
 )
-from .tag_tables import JSON, PREDICATE, is_long, names_sentences, read_tables, sentence_rows, tag_table
+from .tag_tables import names_sentences, of_sentences, read_tables
 
 # --- references -------------------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ def read_references(path: Path, bio: bool = True) -> tuple[Rows, list[str]]:
     empty = len(rows["words"]) - len(kept)
     notes = [f"{path.name}: {empty} empty references dropped."] if empty else []
     notes += [f"{path.name}: {outside} words outside all fields, tagged O."] if outside else []
-    return take(rows | line_origins(path, lines), kept), notes
+    return take(rows | {ORIGINS: Origins(str(path), lines=np.array(lines, dtype=np.int64))}, kept), notes
 
 
 def _unbalanced(path: Path, number: int, what: str) -> DataError:
@@ -176,9 +176,8 @@ def read_splits(
             return path.stem, dataset, _read_files(files, reading, seed, notes)
         of_splits = {split: file for split, file in files.items() if split in (ALL, *SPLITS)}
         tables = Tables(path.stem, str(path), {split: LineTable(file, "tags") for split, file in of_splits.items()})
-    found = {split: tag_table(table) for split, table in tables.splits.items()}
-    notes += [*tables.notes, *(note for table in tables.splits.values() for note in table.notes)]
-    splits = read_tables(found, reading.word_column, reading.tag_column, notes, reading.roles)
+    notes += tables.notes
+    splits = read_tables(tables.splits, reading.word_column, reading.tag_column, notes, reading.roles)
     if path is not None:
         for rows in splits.values():
             notes += [note for note in _name_ids(rows, path) if note not in notes]
@@ -352,7 +351,8 @@ class SentenceFile:
             path, split = file, None
         self._suffix = path.suffix.lower()
         is_table = path.is_dir() or self._suffix in TABLES or (self._suffix == ".tsv" and has_rows(path))
-        self.table = open_table(str(path), split, usual=usual) if is_table or split is not None else None
+        is_table = is_table or split is not None
+        self.table = of_sentences(open_table(str(path), split, usual=usual)) if is_table else None
         if self.table is None and (self._suffix in OTHERS or is_references(path)):
             found = f"references with {MARK}" if self._suffix not in OTHERS else f"files of type {self._suffix}"
             raise DataError(
@@ -365,8 +365,8 @@ class SentenceFile:
             )
         self.path, self.needs, self._left_out = path, needs, list[str]()
         self.notes += [self.table.note] if self.table is not None and self.table.note else []
-        self.word_column, self.tag_column = _column(word_column), _column(tag_column)
-        self._trained = {name: _column(column) for name, column in (trained or {}).items()}
+        self.word_column, self.tag_column = column_of(word_column), column_of(tag_column)
+        self._trained = {name: column_of(column) for name, column in (trained or {}).items()}
         self._scheme = scheme_of_model(needs.tags)
         self._unknown: Counter[str] = Counter()  # gold tags that the task-net lacks
         self._known = 0  # other gold tags than O
@@ -375,11 +375,6 @@ class SentenceFile:
     def _has_fields(self) -> bool:
         """True if a row has fields by name."""
         return self.table is not None or self._suffix in JSON
-
-    @cached_property
-    def _is_long(self) -> bool:
-        """True if a row of the table is a word."""
-        return self.table is not None and is_long(self.table)
 
     @property
     def columns(self) -> Sequence[str]:
@@ -408,8 +403,7 @@ class SentenceFile:
 
     def chunks(self, size: int) -> Iterator[Chunk]:
         """All sentences, `size` at a time."""
-        sentences = iter(self)
-        while part := list(islice(sentences, size)):
+        for part in parts(self, size):
             gold = [sentence.gold for sentence in part] if self.needs.tags else None
             yield Chunk([sentence.kept for sentence in part], part, gold)
 
@@ -420,6 +414,8 @@ class SentenceFile:
         self._known, first = 0, ""
         for sentence in self._objects() if self._has_fields else rows():
             found = True
+            features = sentence.features
+            sentence.features = {name: features[name] for name in self.needs.features if name in features}
             if sentence.gold is not None:
                 sentence.gold = self._counted(sentence)
                 first = first or (sentence.where if self._unknown else "")
@@ -486,13 +482,11 @@ class SentenceFile:
                 )
         self._left_out = list(file.notes_on_columns)
         for sentence in file:
-            values = file.values(sentence)
-            number, lines = sentence.lines[0].number, [line.text for line in sentence.lines]
-            features = {name: values[name] for name in self.needs.features}
-            more = {"before": sentence.before, "separator": file.separator or " ", "features": features}
-            if gold:
-                more["gold"] = bracket_tags(values["tags"]) if in_brackets(values["tags"]) else values["tags"]
-            yield Sentence.of_words(values["words"], f"{self.path}, line {number}", {"line": number}, lines, **more)
+            if not gold:
+                sentence.gold = None
+            elif in_brackets(sentence.gold or ()):
+                sentence.gold = bracket_tags(sentence.gold or ())
+            yield sentence
 
     def _column_file(self, gold: bool) -> ColumnFile:
         """The file by the columns that are named; else by those of training, if it has them."""
@@ -503,7 +497,7 @@ class SentenceFile:
             return ColumnFile(self.path, *usual)
         chosen = [own if own is not None else other for own, other in zip(trained, usual, strict=True)]
         try:
-            return ColumnFile(self.path, *chosen)  # type: ignore[arg-type]
+            return ColumnFile(self.path, *chosen)
         except DataError as error:
             file = ColumnFile(self.path, *usual)
             columns = " and ".join(f"{name} {column!r}" for name, column in self._trained.items())
@@ -511,21 +505,8 @@ class SentenceFile:
             return file
 
     def _roles(self) -> Iterator[Sentence]:
-        gold, found = bool(self.needs.tags), Counter[str]()
-        for sentence, tags, place in propositions(self.path, gold, found):
-            number, frame, roles = sentence.lines[0].number, sentence.layout.frame, sentence.layout.roles
-            empty = [sentence.layout.empty] * (roles - frame)
-            cells = [[*line.cells[:frame], *empty] for line in sentence.lines]
-            cells[place][frame:] = sentence.lines[place].cells[frame:roles]
-            yield Sentence.of_words(
-                sentence.words,
-                f"{self.path}, line {number}",
-                {"line": number},
-                ["\t".join(row) for row in cells],
-                features={name: sentence.pos for name in self.needs.features if name == "pos"},
-                predicate=place,
-                gold=tags if gold else None,
-            )
+        found = Counter[str]()
+        yield from propositions(self.path, bool(self.needs.tags), found)
         sentences, without, no_verb = (found[name] for name in COUNTED)
         counts = (without, f"of {sentences} sentences without a predicate"), (no_verb, "propositions without V")
         self._left_out = [f"{self.path.name}: {count} {what} left out." for count, what in counts if count]
@@ -552,13 +533,13 @@ class SentenceFile:
     def _rows(self) -> Iterator[tuple[dict[str, Any], str]]:
         """Rows with fields, and their places for messages."""
         if self.table is not None:
-            for number, row in sentence_rows(self.table) if self._is_long else self.table:
+            for number, row in self.table:
                 yield row, self.table.place(number)
             return
         for number, row in plain_rows(json_objects(self.path), str(self.path), Counter()):
             yield row, f"{self.path}, line {number}"
 
 
-def _column(given: int | str | None) -> int | str | None:
+def column_of(given: Any) -> Any:
     """A flag's text as a column: `-1` is a number, `tokens` a name."""
-    return int(given) if re.fullmatch(r"-?\d+", str(given)) else given  # type: ignore[arg-type]
+    return int(given) if re.fullmatch(r"-?\d+", str(given)) else given

@@ -14,56 +14,13 @@ from typing import Any
 import numpy as np
 
 from .column_choice import LOOKED_AT
-from .columns import ORIGINS, TAG_NAMES, WORD_NAMES, Rows, TagTable
+from .columns import TAG_NAMES, WORD_NAMES
 from .common import DataError, Origins
+from .line_files import JSON
 from .row_tables import LineTable, Row, Table
-from .sentences import SPAN_COLUMNS, Needs, SentenceRows
+from .sentences import ORIGINS, PREDICATE, SPAN_COLUMNS, Needs, Rows, SentenceRows
 
-JSON = (".json", ".jsonl")
-PREDICATE = "predicate"
 SENTENCE_NAME = re.compile(r"(?i)(?:sentences?|sents?)(?:[ _.-]?(?:#|id|idx|nr|no|num|number|index))?|sid")
-
-
-def tag_table(table: Table) -> TagTable:
-    """All rows of a table, one per sentence."""
-    if not has_words(table):
-        columns, origins = table.read()
-        return TagTable(columns, origins, table.classes)
-    found, lines = list[dict[str, Any]](), list[int]()
-    for line, row in sentence_rows(table, apart=True):
-        lines.append(line)
-        found.append(row)
-    columns = {name: [row[name] for row in found] for name in found[0]}
-    places = np.array(lines, dtype=np.int64)
-    of_file = isinstance(table, LineTable)
-    return TagTable(columns, Origins(table.source, places) if of_file else Origins(table.source, rows=places))
-
-
-def has_words(table: Table) -> bool:
-    """As [`is_long`], for the gold of training.
-
-    Raises:
-        DataError: no column names the sentence of each word, nor holds texts or lists.
-    """
-    if is_long(table) or (isinstance(table, LineTable) and table.path.suffix.lower() in JSON):
-        return is_long(table)
-    cells = [str(value).strip() for values in table.head().values() for value in values[:3]]
-    if not any(len(cell.split()) > 1 or cell.startswith("[") for cell in cells):
-        raise DataError(
-            f"{table.source}: the columns are {', '.join(table.columns)}. Tags are read from a table with a word in "
-            "each row if a column sentence_id names its sentence, beside word and tag. Else give columns without a "
-            "header (.conll, .tsv), or .jsonl or .parquet with lists of words and tags."
-        )
-    return False
-
-
-def is_long(table: Table) -> bool:
-    """True for a table with a word in each row, but not JSON: a column names the sentence of each word."""
-    if not names_sentences(table.columns) or (isinstance(table, LineTable) and table.path.suffix.lower() in JSON):
-        return False
-    words = next(values for name, values in table.head().items() if name.lower() in WORD_NAMES)
-    single = [isinstance(word, str) and word[:1] != "[" and len(word.split()) < 2 for word in words]
-    return 2 * sum(single) > len(single)
 
 
 def names_sentences(columns: Sequence[str]) -> bool:
@@ -71,53 +28,98 @@ def names_sentences(columns: Sequence[str]) -> bool:
     return any(map(SENTENCE_NAME.fullmatch, columns)) and any(name.lower() in WORD_NAMES for name in columns)
 
 
-def sentence_rows(table: Table, apart: bool = False) -> Iterator[Row]:
-    """Rows of words as rows of sentences, with the line of the first word: lists in `words`, `tags` and other columns,
-    and the name of the sentence. An empty name repeats the one above it.
+def of_sentences(table: Table) -> Table:
+    """The table, or for one with a word in each row that of its sentences."""
+    return LongTable(table) if is_long(table) else table
 
-    Args:
-        apart: check that the words of a sentence stand together.
 
-    Raises:
-        DataError: they do not.
-    """
-    name = next(name for name in table.columns if SENTENCE_NAME.fullmatch(name))
-    words = next(name for name in table.columns if name.lower() in WORD_NAMES)
-    others = [other for other in table.columns if other not in (name, words)]
-    tags = next((other for usual in TAG_NAMES for other in others if other.lower() == usual), None)
-    renamed = {words: "words"} | ({} if tags is None else {tags: "tags"})
-    classes = {column: dict(enumerate(names)) for column, names in table.classes.items()}
-    seen: set[Any] = set()
-    repeats = empty = ""  # rows that repeat the name of their sentence, and that leave it out
-    line, sentence = 0, dict[str, Any]()
-    for number, row in table:
-        is_empty = row[name] is None or not str(row[name]).strip()
-        key = sentence.get(name, row[name]) if is_empty else row[name]
-        if sentence and key == sentence[name]:
-            repeats, empty = (repeats or str(number), empty) if row[name] == key else (repeats, empty or str(number))
-            if repeats and empty:
+def is_long(table: Table) -> bool:
+    """True for a table with a word in each row, but not JSON: a column names the sentence of each word."""
+    if not names_sentences(table.columns) or is_json(table):
+        return False
+    words = next(values for name, values in table.head().items() if name.lower() in WORD_NAMES)
+    single = [isinstance(word, str) and word[:1] != "[" and len(word.split()) < 2 for word in words]
+    return 2 * sum(single) > len(single)
+
+
+def is_json(table: Table) -> bool:
+    """True for a file of JSON, whose rows are sentences."""
+    return isinstance(table, LineTable) and table.path.suffix.lower() in JSON
+
+
+class LongTable(Table):
+    """The sentences of a table with a word in each row. A row has the place of the first word, lists in `words`, `tags`
+    and other columns, and the name of the sentence. An empty name repeats the one above it. Ids of classes become their
+    names."""
+
+    def __init__(self, table: Table):
+        self.source, self.note, self.place = table.source, table.note, table.place  # type: ignore[method-assign]
+        self._table = table
+        self._name = next(name for name in table.columns if SENTENCE_NAME.fullmatch(name))
+        words = next(name for name in table.columns if name.lower() in WORD_NAMES)
+        others = [other for other in table.columns if other not in (self._name, words)]
+        tags = next((other for usual in TAG_NAMES for other in others if other.lower() == usual), None)
+        renamed = {words: "words"} | ({} if tags is None else {tags: "tags"})
+        self._new = {other: renamed.get(other, other) for other in (words, *others)}
+        self.columns = [self._name, *self._new.values()]
+
+    def __iter__(self) -> Iterator[Row]:
+        name, repeats, empty = self._name, "", ""  # rows that repeat the name of their sentence, and that leave it out
+        names = {column: dict(enumerate(classes)) for column, classes in self._table.classes.items()}
+        line, sentence = 0, dict[str, Any]()
+        for number, row in self._table:
+            is_empty = row[name] is None or not str(row[name]).strip()
+            key = sentence.get(name, row[name]) if is_empty else row[name]
+            if sentence and key == sentence[name]:
+                if row[name] == key:
+                    repeats = repeats or str(number)
+                else:
+                    empty = empty or str(number)
+                if repeats and empty:
+                    raise DataError(
+                        f"{self.place(int(empty))}: no value in {name!r}, but line {repeats} repeats that of its "
+                        "sentence. Write it in each row, or at the first word of each sentence alone."
+                    )
+            else:
+                if sentence:
+                    yield line, sentence
+                line, sentence = number, {name: key, **{new: [] for new in self._new.values()}}
+            for other, new in self._new.items():
+                sentence[new].append(names.get(other, {}).get(row[other], row[other]))
+        if sentence:
+            yield line, sentence
+
+    def read(self, without: Collection[str] = ()) -> tuple[dict[str, list[Any]], Origins]:
+        """All sentences, whose words must stand together."""
+        rows, seen = [*self], set[Any]()
+        for number, row in rows:
+            if row[self._name] in seen:
                 raise DataError(
-                    f"{table.place(int(empty))}: no value in {name!r}, but line {repeats} repeats that of its "
-                    "sentence. Write it in each row, or at the first word of each sentence alone."
+                    f"{self.place(number)}: the sentence {row[self._name]!r} occurs before, apart from these words. "
+                    f"Sort the rows by {self._name!r}, or give each sentence its own value."
                 )
-        if not sentence or key != sentence[name]:
-            if sentence:
-                yield line, sentence
-            if key in seen:
-                raise DataError(
-                    f"{table.place(number)}: the sentence {key!r} occurs before, apart from these words. Sort the rows "
-                    f"by {name!r}, or give each sentence its own value."
-                )
-            seen |= {key} if apart else set()
-            line, sentence = number, {name: key, **{renamed.get(other, other): [] for other in (words, *others)}}
-        for other in (words, *others):
-            sentence[renamed.get(other, other)].append(classes.get(other, {}).get(row[other], row[other]))
-    if sentence:
-        yield line, sentence
+            seen.add(row[self._name])
+        columns = {name: [row[name] for _, row in rows] for name in self.columns}
+        places = np.array([number for number, _ in rows], dtype=np.int64)
+        of_file = isinstance(self._table, LineTable)
+        return columns, Origins(self.source, places) if of_file else Origins(self.source, rows=places)
+
+
+def check_columns(table: Table) -> None:
+    """Raises DataError for a table of words that no column assigns to sentences."""
+    if isinstance(table, LongTable) or is_json(table):
+        return
+    cells = [str(value).strip() for values in table.head().values() for value in values[:3]]
+    if not any(len(cell.split()) > 1 or cell.startswith("[") for cell in cells):
+        raise DataError(
+            f"{table.source}: the columns are {', '.join(table.columns)}. Tags are read from a table with a word in "
+            "each row if a column sentence_id names its sentence, beside word and tag. Else give columns without a "
+            "header (.conll, .tsv), or .jsonl or .parquet with lists of words and tags."
+        )
 
 
 def read_tables(
-    splits: Mapping[str, TagTable],
+    splits: Mapping[str, Table],
     word_column: int | str,
     tag_column: int | str,
     notes: list[str],
@@ -137,10 +139,14 @@ def read_tables(
     found = {}
     word, tag = None if word_column == 0 else word_column, None if tag_column == -1 else tag_column
     for split, table in splits.items():
+        table = of_sentences(table)
+        check_columns(table)
+        columns, origins = table.read()
         needs = Needs(predicate=predicate, tags=("",))
-        reader = SentenceRows(needs, partial(_rows_of, table, LOOKED_AT), word, tag, classes=table.classes)
-        found[split] = _columns_of(table, reader, predicate)
-        notes += [f"{table.origins.source}: {count} {what}." for what, count in reader.counts.items()]
+        reader = SentenceRows(needs, partial(_rows_of, columns, LOOKED_AT), word, tag, classes=table.classes)
+        found[split] = _columns_of(columns, origins, reader, predicate)
+        found[split] |= _features(columns, found[split], [*reader.found.values()], table.classes)
+        notes += [*table.notes, *(f"{origins.source}: {count} {what}." for what, count in reader.counts.items())]
     if predicate:
         _check_verbs(found, notes)
     words, tags, spans = (reader.found.get(name) for name in ("word_column", "tag_column", "spans"))
@@ -157,23 +163,21 @@ def read_tables(
     return found
 
 
-def _rows_of(table: TagTable, count: int | None = None) -> Iterator[dict[str, Any]]:
+def _rows_of(columns: Mapping[str, list[Any]], count: int | None = None) -> Iterator[dict[str, Any]]:
     """The first rows, or all, one at a time: lists of dicts of many rows cost more time than reading them."""
-    return (
-        dict(zip(table.columns, row, strict=True)) for row in islice(zip(*table.columns.values(), strict=True), count)
-    )
+    return (dict(zip(columns, row, strict=True)) for row in islice(zip(*columns.values(), strict=True), count))
 
 
-def _columns_of(table: TagTable, reader: SentenceRows, predicate: bool) -> Rows:
-    """The sentences of rows by column: words, tags, the predicate, and others with a name for each word."""
-    found: Rows = {"words": [], "tags": [], PREDICATE: []}
-    for number, row in enumerate(_rows_of(table)):
-        one = reader.sentence(row, table.origins.place(number))
+def _columns_of(columns: Mapping[str, list[Any]], origins: Origins, reader: SentenceRows, predicate: bool) -> Rows:
+    """The sentences of rows by column: words, tags and the predicate."""
+    found: Rows = {"words": [], "tags": [], PREDICATE: [], ORIGINS: origins}
+    for number, row in enumerate(_rows_of(columns)):
+        one = reader.sentence(row, origins.place(number))
         words, tags = ([], []) if one is None else (one.words, [*map(str.strip, one.gold or ())])
         if not all(tags) or not all(map(str.strip, words)):
             word, tag = next(pair for pair in zip(words, tags, strict=True) if not pair[0].strip() or not pair[1])
             raise DataError(
-                f"{table.origins.place(number)}: the word is {word!r}, with the tag {tag!r}; expected text. Leave out "
+                f"{origins.place(number)}: the word is {word!r}, with the tag {tag!r}; expected text. Leave out "
                 "such words with their tags."
             )
         found["words"].append(words)
@@ -181,8 +185,7 @@ def _columns_of(table: TagTable, reader: SentenceRows, predicate: bool) -> Rows:
         found[PREDICATE].append(0 if one is None else one.predicate)
     if not predicate:
         del found[PREDICATE]
-    found[ORIGINS] = table.origins
-    return found | _features(table, [*reader.found.values()], [len(words) for words in found["words"]])
+    return found
 
 
 def _check_verbs(splits: Mapping[str, Rows], notes: list[str]) -> None:
@@ -209,17 +212,19 @@ def _check_verbs(splits: Mapping[str, Rows], notes: list[str]) -> None:
     notes.append(f"{said}.")
 
 
-def _features(table: TagTable, taken: Collection[str], lengths: list[int]) -> Rows:
+def _features(
+    columns: Mapping[str, list[Any]], rows: Rows, taken: Collection[str], classes: Mapping[str, Sequence[str]]
+) -> Rows:
     """The other columns that hold a name for each word."""
     found: Rows = {}
-    for name, values in table.columns.items():
+    for name, values in columns.items():
         if name in (*taken, "words", "tags", PREDICATE) or name in SPAN_COLUMNS:
             continue
-        names = table.classes.get(name)
+        names = classes.get(name)
         kind = int if names else str
         whole = (  # -1 is an unknown class
-            isinstance(row, list) and len(row) == number and all(isinstance(v, kind) and v != -1 for v in row)
-            for row, number in zip(values, lengths, strict=True)
+            isinstance(row, list) and len(row) == len(words) and all(isinstance(v, kind) and v != -1 for v in row)
+            for row, words in zip(values, rows["words"], strict=True)
         )
         if all(whole):
             found[name] = [[names[value] for value in row] for row in values] if names else values

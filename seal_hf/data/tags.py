@@ -25,12 +25,11 @@ from datasets import Dataset, concatenate_datasets
 from ..core.tag_schemes import SCHEMES, convert, scheme_of, split_tag
 from ..utils.messages import did_you_mean, few
 from .column_choice import MOSTLY
-from .columns import ORIGINS, Rows, take
 from .common import SPLITS, DataError, Origins, check_splits, find_data
 from .embedded import toy_rows
 from .hygiene import repeat_notes
-from .tag_files import Reading, read_splits
-from .tag_tables import PREDICATE
+from .sentences import ORIGINS, PREDICATE, Rows, take
+from .tag_files import Reading, column_of, read_splits
 from .unlabelled import check_numbers, limit_validation, parted, sentences_of
 
 
@@ -135,12 +134,12 @@ def load_tags(
                 )
         name, source, splits = "toy_tags", "toy_tags", toy_rows(seed)
     else:
-        reading = Reading(_column(word_column), _column(tag_column), scheme == "plain")
+        reading = Reading(column_of(word_column), column_of(tag_column), scheme == "plain")
         name, source, splits = read_splits(dataset, data_dir, reading, seed, notes)
     column = None if word_column == 0 or word_column == "0" else word_column
     data = build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
     limit_validation(data, max_validation_rows, seed)
-    named = {"word_column": (_column(word_column), 0), "tag_column": (_column(tag_column), -1)}
+    named = {"word_column": (column_of(word_column), 0), "tag_column": (column_of(tag_column), -1)}
     data.columns = {name: given for name, (given, usual) in named.items() if given != usual}
     return _with_sentences(data, unlabelled, column)
 
@@ -194,11 +193,6 @@ def check_options(
         if value not in known:
             raise DataError(f"`{name}` is {value!r}; it must be one of {', '.join(known)}.{did_you_mean(value, known)}")
     check_numbers(max_train_rows=max_train_rows, max_validation_rows=max_validation_rows, num_labelled=num_labelled)
-
-
-def _column(value: int | str) -> int | str:
-    """A flag's text as a column: `-1` is a number, `ner_tags` a name."""
-    return int(value) if re.fullmatch(r"-?\d+", str(value)) else value
 
 
 def build(

@@ -11,20 +11,21 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import numpy as np
 
 from .brackets import Tree, read_brackets
-from .columns import ORIGINS, Rows, is_conll_2012, take
-from .common import SPLITS, DataError, Origins, find_data, random_split
+from .columns import is_conll_2012
+from .common import SPLITS, DataError, find_data, random_split
 from .embedded import toy_trees
-from .row_tables import Chunk
-from .sentences import Sentence
+from .row_tables import Chunk, parts
+from .sentences import ORIGINS, Rows, Sentence, collected, take
 from .stratified import PARTS, VALIDATION
 from .table_sources import is_stored, split_of
 from .tags import TagSequenceData, build
@@ -44,6 +45,13 @@ class TreeFile(NamedTuple):
     def trees(self) -> Iterator[Tree]:
         """See [`read_brackets`]."""
         return read_brackets(_of_columns(self.data), f"{self.source}/{self.name}" if self.source else self.name)
+
+    def sentences(self) -> Iterator[Sentence]:
+        """The sentences of its trees, with gold tags and the feature `pos`."""
+        for tree in self.trees():
+            place = ({"file": self.name} if self.source else {}) | {"line": tree.line, "pos": tree.pos}
+            where, more = f"{self.name}, line {tree.line}", {"features": {"pos": tree.pos}, "gold": tree.tags}
+            yield Sentence.of_words(tree.words, where, place, tree.words, **more)
 
 
 def _of_columns(data: bytes) -> bytes:
@@ -89,7 +97,7 @@ def load_trees(
     path = find_data(None if dataset is None else str(dataset), data_dir, (), ("toy_trees",))
     if dataset in (None, "toy_trees"):
         name = source = "toy_trees"
-        splits = {split: _embedded(split, trees) for split, trees in toy_trees(seed).items()}
+        splits = toy_trees(seed)
     else:
         source = str(dataset)
         if path is None:
@@ -203,25 +211,13 @@ def _with_validation(train: Rows, seed: int, notes: list[str]) -> dict[str, Rows
 
 def _rows(files: Sequence[TreeFile]) -> Rows:
     """Columns of the trees of files, with their places."""
-    trees = [(file, tree) for file in files for tree in file.trees()]
-    lines = np.array([tree.line for _, tree in trees], dtype=np.int64)
-    sources = {file.source for file in files}
-    source, several = files[0].source or files[0].name, bool(files[0].source)
-    names = [file.name if len(sources) == 1 else f"{file.source}/{file.name}" for file, _ in trees]
-    origins = Origins(source, lines=lines, files=np.array(names, dtype=object) if several else None)
-    return _columns([tree for _, tree in trees]) | {ORIGINS: origins}
-
-
-def _embedded(split: str, trees: Sequence[Tree]) -> Rows:
-    return _columns(trees) | {ORIGINS: Origins(f"toy_trees, {split} split", rows=np.arange(len(trees)))}
-
-
-def _columns(trees: Sequence[Tree]) -> dict[str, Any]:
-    return {
-        "words": [tree.words for tree in trees],
-        "tags": [tree.tags for tree in trees],
-        "pos": [tree.pos for tree in trees],
-    }
+    found = [[*file.sentences()] for file in files]
+    rows = collected(chain.from_iterable(found), files[0].source or files[0].name)
+    if files[0].source:
+        several = len({file.source for file in files}) > 1
+        names = [f"{file.source}/{file.name}" if several else file.name for file in files]
+        rows[ORIGINS] = replace(rows[ORIGINS], files=np.repeat(np.array(names, dtype=object), [*map(len, found)]))
+    return rows
 
 
 def holds_brackets(path: Path) -> bool:
@@ -264,15 +260,16 @@ class TreeSentences:
 
     def chunks(self, size: int) -> Iterator[Chunk]:
         """All sentences, `size` at a time."""
-        sentences = iter(self)
-        while part := list(islice(sentences, size)):
+        for part in parts(self, size):
             yield Chunk([one.kept for one in part], part, [one.gold for one in part] if self.gold else None)
 
     def __iter__(self) -> Iterator[Sentence]:
         found = False
         for file in self._files():
-            for sentence in self._sentences(file):
+            for sentence in file.sentences():
                 found = True
+                sentence.features = {name: sentence.features[name] for name in self.features}
+                sentence.gold = sentence.gold if self.gold else None
                 yield sentence
         if not found:
             raise DataError(f"{self.path}: no tree. Give at least one.")
@@ -288,11 +285,3 @@ class TreeSentences:
         if of_test and len(of_test) < len(every) and note not in self.notes:
             self.notes.append(note)
         return iter(of_test or every)
-
-    def _sentences(self, file: TreeFile) -> Iterator[Sentence]:
-        for tree in file.trees():
-            place = ({"file": file.name} if file.source else {}) | {"line": tree.line, "pos": tree.pos}
-            features = {name: tree.pos for name in self.features}
-            gold = tree.tags if self.gold else None
-            where = f"{file.name}, line {tree.line}"
-            yield Sentence.of_words(tree.words, where, place, tree.words, features=features, gold=gold)
