@@ -21,7 +21,8 @@ from ..utils.messages import did_you_mean, few
 from .column_choice import is_index
 from .common import SPLITS, DataError, MultiLabelData, Origins, check_finite, feature_data, id_column, place_of
 from .hierarchy import path_hierarchy
-from .row_tables import Chunk, parts
+from .label_rows import TextReader
+from .row_tables import Row, Table
 from .stratified import stratified_split
 from .table_sources import chosen_split
 from .weights import read_weights, with_mean_1
@@ -35,7 +36,7 @@ HIERARCHICAL = re.compile(rf"(?im)^([ \t]*@attribute\s+({QUOTED}|\S+))\s+hierarc
 
 
 @dataclass
-class Table:
+class Matrix:
     """Columns of one ARFF file as a matrix; nominal attributes are already numbers.
 
     Attributes:
@@ -60,46 +61,54 @@ class Table:
     attributes: Sequence[str] = ()
 
 
-class ArffFile:
-    """An ARFF file whose rows are read one at a time, as often as needed.
+class ArffFile(Table):
+    """An ARFF file, a table whose columns are its attributes. Values that a sparse row leaves out are 0, or the first
+    value of a nominal (the ARFF definition); a missing value is None.
+
+    Args:
+        path: the file.
+        only: numbers of the rows to read, counted from 0; None: all.
 
     Attributes:
-        path: the file.
-        names: of its attributes, in order.
         kinds: for each attribute, `NUMERIC`, `REAL`, `INTEGER`, `STRING`, or the list of a nominal's values.
         class_index: index of Clus' `class hierarchical` attribute, whose kind is `STRING`; None in other files.
         hierarchy: all class paths that the header of a Clus file declares.
         meka_labels: the number of labels that MEKA's `-C` in the relation gives: of the first attributes, or, below 0,
             of the last ones; None without it.
-        repeated: names that several attributes share; in `names`, all but the first end in a number.
+        repeated: names that several attributes share; in `columns`, all but the first end in a number.
 
     Raises:
         DataError: the file ends early or is not ARFF; names the line.
     """
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, only: Collection[int] | None = None):
+        self.path, self.source, self.only = path, str(path), only
         lines = self._header()
         self._first_line = len(lines) + 2  # first line of the data
         header = re.sub(r"(?im)^[ \t]*(@\w+)[ \t]+", r"\1 ", "".join(lines))  # liac-arff rejects a tab there
         header, self.repeated = _numbered(header)
-        self.names = [unescape(match.group(1)) for match in ATTRIBUTE.finditer(header)]
+        self.columns = [unescape(match.group(1)) for match in ATTRIBUTE.finditer(header)]
         clus = HIERARCHICAL.search(header)
         self.hierarchy = [node.strip() for node in clus.group(3).split(",")] if clus else []
-        self.class_index = self.names.index(unescape(clus.group(2))) if clus else None
+        self.class_index = self.columns.index(unescape(clus.group(2))) if clus else None
         self._plain_header = [*HIERARCHICAL.sub(r"\1 string", header).split("\n"), "@data"]
         parsed = self._parsed((), sparse=False)
         self.kinds = [kind for _, kind in parsed["attributes"]]
         found = re.search(r"-C\s+(-?[0-9]+)", parsed["relation"])
         self.meka_labels = int(found[1]) if found else None
 
-    def __iter__(self) -> Iterator[tuple[int, list[Any]]]:
-        """The line of each row, counted from 1, and its values, None for a missing one. Values that a sparse row leaves
-        out are 0, or the first value of a nominal (the ARFF definition)."""
-        return self.rows()
+    def __iter__(self) -> Iterator[Row]:
+        for i, (line, values) in enumerate(self.rows()):
+            if self.only is None or i in self.only:
+                yield line, dict(zip(self.columns, values, strict=True))
+
+    @cached_property
+    def total(self) -> int:
+        return sum(1 for _ in self.data_lines()) if self.only is None else len(self.only)
 
     def rows(self, sparse: bool = False) -> Iterator[tuple[int, Any]]:
-        """As `__iter__`; with `sparse`, for a file of sparse rows, a row is a mapping: index of attribute -> value."""
+        """The line of each row, and its values; with `sparse`, for a file of sparse rows, a row is a mapping: index of
+        attribute -> value."""
         taken: list[int] = []  # number of the last line that the parser has read
 
         def lines() -> Iterator[str]:
@@ -117,7 +126,7 @@ class ArffFile:
 
     def data_lines(self) -> Iterator[tuple[int, str]]:
         """The lines of rows. A broken download cuts a row in two: find it, with its line, before the parser guesses."""
-        quoted, expected = re.compile(QUOTED), len(self.names)
+        quoted, expected = re.compile(QUOTED), len(self.columns)
         for number, line in self._lines():
             line = line.strip()
             if number < self._first_line or not line or line.startswith("%"):
@@ -165,7 +174,7 @@ class ArffFile:
         return DataError(f"{self.path}: not readable as ARFF: {error}")
 
 
-def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | None = None) -> Table:
+def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | None = None) -> Matrix:
     """Read one file.
 
     Two-valued nominals such as {YES, NO} or {0, 1} become 1/0. Other nominals, and all in a Clus file, become a column
@@ -183,7 +192,7 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
     file = ArffFile(path)
     sparse = next((line.startswith("{") for _, line in file.data_lines()), False)
     rows = [row for _, row in file.rows(sparse)]
-    names, kinds = list(file.names), list(file.kinds)
+    names, kinds = list(file.columns), list(file.kinds)
     columns = _sparse_columns(rows, kinds) if sparse else list(zip(*rows, strict=True))
     paths = None
     if file.class_index is not None:  # the class attribute is not a feature
@@ -192,7 +201,7 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
     join_binary = file.class_index is None
     values, out_names, found = numbers(path, len(rows), names, kinds, columns, keep_id, identifiers, join_binary)
     ids = id_column(columns[names.index(found[0])]) if found else None
-    return Table(values, out_names, paths, file.hierarchy, found, ids, file.repeated, file.meka_labels, file.names)
+    return Matrix(values, out_names, paths, file.hierarchy, found, ids, file.repeated, file.meka_labels, file.columns)
 
 
 def unescape(name: str) -> str:
@@ -326,7 +335,7 @@ def load_arff_folder(
     folder = path if path.is_dir() else path.parent
     files = sorted(folder.glob("*.arff")) if path.is_dir() else [path]
     files = _with_folds(folder, files) or files
-    tables: dict[Path, Table] = {}
+    tables: dict[Path, Matrix] = {}
     for file in sorted(files, key=lambda file: "train" not in file.name.lower()):  # train decides what is an identifier
         known = next(iter(tables.values())).identifiers if tables else None
         tables[file] = read_arff(file, keep_id, known)
@@ -389,7 +398,7 @@ def _take_weights(splits: Any, names: list[str], column: str, source: str, num_r
     return splits, [name for name in names if name != column], *with_mean_1(raw, column, source)
 
 
-def _mulan(folder: Path, tables: dict[Path, Table], seed: int) -> tuple[Any, ...]:
+def _mulan(folder: Path, tables: dict[Path, Matrix], seed: int) -> tuple[Any, ...]:
     """Splits by `folds.json`, by file name, or 60/20/20."""
     notes: list[str] = []
     parts = {part: f for f in tables for part in ("train", "test") if f.stem.lower().endswith(f"-{part}")}
@@ -429,11 +438,11 @@ def _mulan(folder: Path, tables: dict[Path, Table], seed: int) -> tuple[Any, ...
     return file.stem, splits, origins, features, names, notes
 
 
-def _origins(file: Path, table: Table) -> Origins:
+def _origins(file: Path, table: Matrix) -> Origins:
     return Origins(str(file), rows=np.arange(len(table.values)), ids=table.ids)
 
 
-def _label_names(folder: Path, name: str, table: Table) -> list[str]:
+def _label_names(folder: Path, name: str, table: Matrix) -> list[str]:
     path = folder / f"{name}.xml"
     if not path.is_file() and len(found := sorted(folder.glob("*.xml"))) == 1:  # name-train.arff alone, or renamed
         path = found[0]
@@ -458,7 +467,7 @@ def _label_names(folder: Path, name: str, table: Table) -> list[str]:
     )
 
 
-def _checked_names(folder: Path, name: str, table: Table, names: list[str], source: str) -> list[str]:
+def _checked_names(folder: Path, name: str, table: Matrix, names: list[str], source: str) -> list[str]:
     columns = set(table.names)
     missing = [label for label in names if label not in columns]
     if missing or not names:
@@ -479,7 +488,7 @@ def _checked_names(folder: Path, name: str, table: Table, names: list[str], sour
     return names
 
 
-def _features_and_labels(table: Table, labels: list[str], file: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
+def _features_and_labels(table: Matrix, labels: list[str], file: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
     index = {name: i for i, name in enumerate(table.names)}
     columns = [index[name] for name in labels]
     inputs = np.setdiff1d(np.arange(len(table.names)), columns)
@@ -518,7 +527,7 @@ def read_folds(path: Path, num_rows: int, file: Path) -> list[np.ndarray]:
     return [np.concatenate(part) for part in parts]
 
 
-def _clus(folder: Path, tables: dict[Path, Table], keep_root: bool) -> tuple[Any, ...]:
+def _clus(folder: Path, tables: dict[Path, Matrix], keep_root: bool) -> tuple[Any, ...]:
     """Clus' own train, valid and test files. Label paths are closed under ancestors; missing numbers become the train
     mean."""
     splits, by_split, origins = {}, {}, {}
@@ -591,7 +600,6 @@ def path_labels(cells: list[str], nodes: list[str], split: str) -> np.ndarray:
 # --- rows in parts ----------------------------------------------------------------------------------------------------
 
 MANY = 10  # a nominal attribute with so many values may be an identifier
-Values = Sequence[list[Any]]
 
 
 class ArffSource(NamedTuple):
@@ -610,7 +618,7 @@ class ArffSource(NamedTuple):
     note: str = ""
 
 
-class ArffReader:
+class ArffReader(TextReader):
     """Features of an ARFF file: its attributes except labels, in order.
 
     Args:
@@ -622,17 +630,11 @@ class ArffReader:
         unread: names of attributes that are not features, such as row weights.
         implied: labels that need no attribute, since others imply them: those above others in a hierarchy.
 
-    Attributes:
-        unknown: indices of unknown labels, `?`, for each row whose gold labels were read.
-        known: the labels that the file has.
-
     Raises:
         DataError: features or, with `gold`, labels differ from the model's; a damaged row, when it is reached.
     """
 
-    label_names = None  # gold labels are names
-    types = None
-    unknown: list[list[int]] = []
+    _marks = False  # `?` is an unknown label
 
     def __init__(
         self,
@@ -643,44 +645,27 @@ class ArffReader:
         unread: Collection[str] = (),
         implied: Collection[str] = (),
     ):
-        path, self.only, self.train, note = source
-        self.file, self.labels, self.gold = ArffFile(path), list(labels), gold
-        self.notes = [note] if note else []
-        place = {name: i for i, name in enumerate(self.file.names)}
-        self.columns: Sequence[str] = self.file.names
-        self._labels = [place[name] for name in labels if name in place]
-        skipped = {*self._labels, self.file.class_index, *(place[name] for name in unread if name in place)}
-        self._features = [i for i in range(len(place)) if i not in skipped]
-        self.known = [name for name in labels if name in place or self.file.class_index is not None]
-        missing = [name for name in labels if name not in place and name not in implied]
-        if gold and self.file.class_index is None and missing:
+        path, only, self.train, note = source
+        self.file = ArffFile(path, only)
+        self.file.note = note
+        names, classes = self.file.columns, self.file.class_index
+        own = [name for name in labels if name in names]
+        missing = [name for name in labels if name not in names and name not in implied]
+        if gold and classes is None and missing:
             raise DataError(
-                f"{path}: {len(missing)} of the model's {len(self.labels)} labels, such as {missing[0]!r}, are missing "
+                f"{path}: {len(missing)} of the model's {len(labels)} labels, such as {missing[0]!r}, are missing "
                 "among the attributes: there is no gold to evaluate on. Predict instead, or give the labelled file."
             )
+        of_labels = {"label_column": names[classes]} if classes is not None else {"labels": own}
+        super().__init__(self.file, "", **(of_labels if gold else {}))
+        self._root = [ROOT] if ROOT in labels else []
+        others = {*own, *unread}
+        self._features = [i for i, name in enumerate(names) if name not in others and i != classes]
         self._identifiers, self._keep_id = self._read_as(input_size)
-
-    @cached_property
-    def total(self) -> int:
-        count = sum(1 for _ in self.file.data_lines())
-        return count if self.only is None else len(self.only)
-
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        self.unknown = []
-        for part in parts(self._rows(), size):
-            lines, values = [number for number, _ in part], [row for _, row in part]
-            rows = [dict(zip(self.columns, row, strict=True)) for row in values]
-            gold = self._gold(lines, values) if self.gold else None
-            yield Chunk(rows, self._inputs(lines, values), gold)
-
-    def _rows(self) -> Iterator[tuple[int, list[Any]]]:
-        if self.only is None:
-            return iter(self.file)
-        return (row for i, row in enumerate(self.file) if i in self.only)
 
     def _read_as(self, input_size: int) -> tuple[list[str], bool]:
         """The identifiers among the attributes, and whether they are features, so that there are `input_size`."""
-        kinds = {self.file.names[i]: self.file.kinds[i] for i in self._features}
+        kinds = {self.file.columns[i]: self.file.kinds[i] for i in self._features}
         joins = self.file.class_index is None
         widths = {name: len(kind) if _is_nominal(kind, joins) else 1 for name, kind in kinds.items()}
         strings = [name for name, kind in kinds.items() if kind == "STRING"]
@@ -695,15 +680,18 @@ class ArffReader:
             f"model reads {input_size}. Give the attributes that it was trained on, in their order."
         )
 
-    def _inputs(self, lines: Sequence[int], rows: Values) -> np.ndarray:
-        found, names = numbers_at(self.file, rows, self._features, self._identifiers, self._keep_id)
+    def inputs(self, part: Sequence[Row]) -> np.ndarray:
+        kinds = {self.file.columns[i]: self.file.kinds[i] for i in self._features}
+        columns, joins = [[row[name] for _, row in part] for name in kinds], self.file.class_index is None
+        about = (self.file.path, len(part), [*kinds], [*kinds.values()], columns)
+        found, names, _ = numbers(*about, self._keep_id, self._identifiers, joins)
         if self.train is not None and np.isnan(found).any():
             found = np.where(np.isnan(found), self._train_means, found)
         wrong = np.argwhere(~np.isfinite(found))
         if len(wrong):
             row, column = wrong[0]
             raise DataError(
-                f"{self.file.path}, line {lines[row]}: {names[column]!r} is missing or infinite. Fill in the value, or "
+                f"{self.table.place(part[row][0])}: {names[column]!r} is missing or infinite. Fill in the value, or "
                 "remove the row."
             )
         return found
@@ -713,39 +701,11 @@ class ArffReader:
         assert self.train is not None
         return column_means(read_arff(self.train, self._keep_id, self._identifiers).values)
 
-    def _gold(self, lines: Sequence[int], rows: Values) -> list[list[str]]:
-        if self.file.class_index is not None:
-            cells = [row[self.file.class_index] or "" for row in rows]
-            root = [ROOT] if ROOT in self.labels else []
-            return [root + [node for path in _paths(cell) for node in ancestors(path)] for cell in cells]
-        found = label_values(self.file, list(zip(lines, rows, strict=True)), self._labels)
-        self.unknown += [np.flatnonzero(np.isnan(row)).tolist() for row in found]
-        names = [self.file.names[i] for i in self._labels]
-        return [[names[i] for i in np.flatnonzero(row == 1).tolist()] for row in found]
-
-
-def label_values(file: ArffFile, rows: Sequence[tuple[int, list[Any]]], places: Sequence[int]) -> np.ndarray:
-    """The attributes at these places of rows with their lines, as labels: (N, L) of 0, 1, and NaN for unknown.
-
-    Raises:
-        DataError: another value; names its line.
-    """
-    found, names = numbers_at(file, [row for _, row in rows], places, (), False)
-    wrong = np.argwhere((found != 0) & (found != 1) & ~np.isnan(found))
-    if len(wrong) or names != [file.names[i] for i in places]:
-        line = f", line {rows[wrong[0][0]][0]}" if len(wrong) else ""
-        raise DataError(f"{file.path}{line}: labels must be 0 or 1 (no or yes); found other values.")
-    return found
-
-
-def numbers_at(
-    file: ArffFile, rows: Values, places: Sequence[int], identifiers: Collection[str], keep_id: bool
-) -> tuple[np.ndarray, list[str]]:
-    """The attributes at these places as a matrix, and the names of its columns, see [`numbers`]."""
-    names, kinds = [file.names[i] for i in places], [file.kinds[i] for i in places]
-    columns = [[row[i] for row in rows] for i in places]
-    joins = file.class_index is None
-    return numbers(file.path, len(rows), names, kinds, columns, keep_id, identifiers, joins)[:2]
+    def _gold(self, part: Sequence[Row]) -> list[list] | np.ndarray | None:
+        if self.label_column is None:
+            return super()._gold(part)
+        cells = ((row[self.label_column] or "").strip() for _, row in part)  # of paths
+        return [self._root + [node for path in cell.split("@") for node in ancestors(path) if path] for cell in cells]
 
 
 def is_arff(name: str | Path) -> bool:
@@ -785,7 +745,3 @@ def find_arff(name: str, split: str | None, usual: str = "test") -> ArffSource:
 def _is_nominal(kind: Any, joins: bool) -> bool:
     """True if an attribute becomes a column per value."""
     return isinstance(kind, list) and not (joins and binary(kind) is not None)
-
-
-def _paths(cell: str) -> list[str]:
-    return cell.strip().split("@") if cell.strip() else []

@@ -83,7 +83,7 @@ def parts(rows: Iterable[T], size: int) -> Iterator[list[T]]:
 
 FIRST = 100  # rows that tell what the columns hold
 AT_ONCE = 16  # rows of a parquet file, each of which may be long
-Row = tuple[int, dict[str, Any]]  # (number, see `Table.place`; column -> value)
+Row = tuple[int, dict[str, Any]]  # (line, or number of the row; column -> value)
 
 
 class Table(ABC):
@@ -112,10 +112,12 @@ class Table(ABC):
     def __iter__(self) -> Iterator[Row]:
         """Raises DataError for a damaged row, when it is reached."""
 
-    @abstractmethod
     def read(self, without: Collection[str] = ()) -> tuple[dict[str, list[Any]], Origins]:
         """All rows, by column, and their places. Columns of images and the like are left out, and those `without` which
         the rows are read are empty."""
+        rows = [*self]
+        columns = {name: [row[name] for _, row in rows] for name in self.columns}
+        return columns, Origins(self.source, lines=np.array([line for line, _ in rows], dtype=np.int64))
 
     @property
     def total(self) -> int | None:
@@ -137,7 +139,7 @@ class Table(ABC):
 
     def place(self, number: int) -> str:
         """A row's place, for messages."""
-        return f"{self.source}, row {number} (counting from 0)"
+        return f"{self.source}, line {number}"
 
     def label_names(self, column: str) -> list[str] | None:
         """The labels for ids in a column, if the column or a file beside the table names them."""
@@ -195,9 +197,6 @@ class LineTable(Table):
     def _tell(self, left_out: Counter[str]) -> None:
         self.notes = [f"{self.path.name}: {count} {what}." for what, count in left_out.items() if count]
 
-    def place(self, number: int) -> str:
-        return f"{self.source}, line {number}"
-
     def label_names(self, column: str) -> list[str] | None:
         if self._without_header:
             return names_of_file(self._labels)
@@ -219,6 +218,9 @@ class DataTable(Table):
 
     def __iter__(self) -> Iterator[Row]:
         return enumerate(self._rows())
+
+    def place(self, number: int) -> str:
+        return f"{self.source}, row {number} (counting from 0)"
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         try:

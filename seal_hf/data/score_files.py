@@ -29,7 +29,7 @@ from .label_cells import label_cell
 from .label_columns import column_labels, has_marks
 from .label_matrix import gold_labels, in_order
 from .late import pa, parquet
-from .row_tables import FIRST, LineTable, ParquetTable
+from .row_tables import FIRST, LineTable, ParquetTable, Table
 from .separators import SEPARATORS
 from .stored_arrays import BROKEN, reason
 from .table_sources import open_table
@@ -534,8 +534,6 @@ def read_gold(
     left: list[str] = []
     if Path(name).suffix.lower() in BINARY:
         gold, ids = _gold_arrays(name, scores.labels)
-    elif Path(name).suffix.lower() == ".arff":
-        gold, ids = _gold_arff(Path(name), scores.labels), None
     else:
         gold, ids, left = _gold_table(name, scores, id_column, label_column, label_format)
     places, notes = matched(name, ids, len(gold), scores.source, scores.ids, len(scores.values))
@@ -599,26 +597,23 @@ def _gold_arrays(name: str, labels: Sequence[str]) -> tuple[np.ndarray, list[str
     return in_order(gold.astype(np.int8), own, labels), ids_of_arrays(name, arrays, len(gold))
 
 
-def _gold_arff(path: Path, labels: Sequence[str]) -> np.ndarray:
-    """The attributes of a file that are called like the labels. It has no ids."""
-    from .arff import ArffFile, label_values  # which imports two libraries, for a rare format
+def _arff(path: Path) -> Table:
+    """A file whose attributes are labels."""
+    from .arff import ArffFile  # which imports two libraries, for a rare format
 
     if not path.is_file():
         raise DataError(f"{path}: no such file.")
-    file = ArffFile(path)
-    if file.class_index is not None:
+    if (file := ArffFile(path)).class_index is not None:
         raise DataError(f"{path} has label sets of a hierarchy in one attribute. Give them as a table.")
-    place = {name: i for i, name in enumerate(file.names)}
-    _check_same([label for label in labels if label in place], labels, str(path))
-    found = label_values(file, list(file), [place[label] for label in labels])
-    return np.where(np.isnan(found), -1, found).astype(np.int8)
+    return file
 
 
 def _gold_table(
     name: str, scores: Scores, id_column: str | None, label_column: str | None, label_format: str
 ) -> tuple[np.ndarray, list[str] | None, list[str]]:
     """Gold labels, the ids of their rows, and notes."""
-    table = open_table(name, label_column=label_column or LABELS[0])
+    is_arff = Path(name).suffix.lower() == ".arff"
+    table = _arff(Path(name)) if is_arff else open_table(name, label_column=label_column or LABELS[0])
     id_column = id_column_of(table.columns, id_column, table.source)
     column = label_column or usual_column((*LABELS, *LONG_LABELS), table.columns)
     own = [label for label in scores.labels if label in table.columns]

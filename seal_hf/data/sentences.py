@@ -101,12 +101,14 @@ PREDICATE = "predicate"
 def collected(sentences: Iterable[Sentence], source: Any) -> Rows:
     """The sentences of a file by column: `words`, `tags`, the features, and `predicate` if there is one; with the lines
     where they begin."""
-    found = [*sentences]
-    rows: Rows = {"words": [one.words for one in found], "tags": [one.gold for one in found]}
-    rows |= {name: [one.features[name] for one in found] for name in (found[0].features if found else ())}
-    rows |= {PREDICATE: [one.predicate for one in found]} if found and found[0].predicate is not None else {}
-    lines = np.array([one.kept["line"] for one in found], dtype=np.int64)
-    return rows | {ORIGINS: Origins(str(source), lines=lines)}
+    rows: Rows = {"words": [], "tags": []}
+    lines: list[int] = []
+    for one in sentences:
+        of_role = {} if one.predicate is None else {PREDICATE: one.predicate}
+        for name, value in {"words": one.words, "tags": one.gold, **one.features, **of_role}.items():
+            rows.setdefault(name, []).append(value)
+        lines.append(one.kept["line"])
+    return rows | {ORIGINS: Origins(str(source), lines=np.array(lines, dtype=np.int64))}
 
 
 def take(rows: Rows, ids: Iterable[int]) -> Rows:

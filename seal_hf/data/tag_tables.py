@@ -11,8 +11,6 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from .column_choice import LOOKED_AT
 from .columns import TAG_NAMES, WORD_NAMES
 from .common import DataError, Origins
@@ -53,7 +51,7 @@ class LongTable(Table):
     names."""
 
     def __init__(self, table: Table):
-        self.source, self.note, self.place = table.source, table.note, table.place  # type: ignore[method-assign]
+        self.source, self.note = table.source, table.note
         self._table = table
         self._name = next(name for name in table.columns if SENTENCE_NAME.fullmatch(name))
         words = next(name for name in table.columns if name.lower() in WORD_NAMES)
@@ -62,6 +60,9 @@ class LongTable(Table):
         renamed = {words: "words"} | ({} if tags is None else {tags: "tags"})
         self._new = {other: renamed.get(other, other) for other in (words, *others)}
         self.columns = [self._name, *self._new.values()]
+
+    def place(self, number: int) -> str:
+        return self._table.place(number)
 
     def __iter__(self) -> Iterator[Row]:
         name, repeats, empty = self._name, "", ""  # rows that repeat the name of their sentence, and that leave it out
@@ -91,18 +92,18 @@ class LongTable(Table):
 
     def read(self, without: Collection[str] = ()) -> tuple[dict[str, list[Any]], Origins]:
         """All sentences, whose words must stand together."""
-        rows, seen = [*self], set[Any]()
-        for number, row in rows:
-            if row[self._name] in seen:
+        columns, origins = super().read()
+        if not isinstance(self._table, LineTable):
+            origins = Origins(self.source, rows=origins.lines)
+        seen = set[Any]()
+        for i, name in enumerate(columns[self._name]):
+            if name in seen:
                 raise DataError(
-                    f"{self.place(number)}: the sentence {row[self._name]!r} occurs before, apart from these words. "
-                    f"Sort the rows by {self._name!r}, or give each sentence its own value."
+                    f"{origins.place(i)}: the sentence {name!r} occurs before, apart from these words. Sort the rows "
+                    f"by {self._name!r}, or give each sentence its own value."
                 )
-            seen.add(row[self._name])
-        columns = {name: [row[name] for _, row in rows] for name in self.columns}
-        places = np.array([number for number, _ in rows], dtype=np.int64)
-        of_file = isinstance(self._table, LineTable)
-        return columns, Origins(self.source, places) if of_file else Origins(self.source, rows=places)
+            seen.add(name)
+        return columns, origins
 
 
 def check_columns(table: Table) -> None:

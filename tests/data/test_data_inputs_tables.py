@@ -413,6 +413,8 @@ def read_arff(name, labels, size, gold=True, split=None):
     chunks = list(reader.chunks(3))
     assert reader.total == sum(len(chunk.rows) for chunk in chunks)
     cells = [cell for chunk in chunks for cell in chunk.gold] if gold else None
+    if gold and reader.labels:  # a matrix
+        cells = [[reader.labels[i] for i in np.flatnonzero(row)] for row in cells]
     return np.concatenate([chunk.inputs for chunk in chunks]), cells, [row for chunk in chunks for row in chunk.rows]
 
 
@@ -501,8 +503,8 @@ def test_arff_rows_stream(tmp_path):
     [
         (["fear", "joy"], 5, DENSE, ["toy.arff has 6 features", "the model reads 5", "in their order"]),
         (["fear", "joy"], 6, [*DENSE, "?,0,YES,wet,1,0"], ["toy.arff, line 14: 'x' is missing or infinite"]),
-        (["fear", "z"], 6, DENSE, ["toy.arff, line 10: labels must be 0 or 1"]),
-        (["fear", "weather"], 4, DENSE, ["toy.arff: labels must be 0 or 1"]),
+        (["fear", "z"], 6, DENSE, ["toy.arff, line 10: the label column 'z' holds '-2.0'; expected 0 or 1"]),
+        (["fear", "weather"], 4, DENSE, ["toy.arff, line 10: the label column 'weather' holds 'wet'; expected 0 or 1"]),
         (["fear", "calm"], 7, DENSE, ["1 of the model's 2 labels, such as 'calm'"]),
     ],
 )

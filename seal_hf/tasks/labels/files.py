@@ -43,7 +43,7 @@ from .metrics import row_blocks
 from .model import SealForMultiLabel
 from .page import label_figures
 
-Reader = TextReader | ArffReader | ImageFiles
+Reader = TextReader | ImageFiles
 IMAGES_PER_CHUNK = 256
 ENTRIES_PER_CHUNK = 1 << 20  # most rows times labels or columns, of which some copies are in memory at once
 
@@ -343,16 +343,11 @@ class LabelOutput(OutputKind):
     def _gold_of_cells(self, reader: Reader, cells: list[list]) -> tuple[np.ndarray, list[str]]:
         """The gold labels of one cell per row, as `_gold`, and the labels that the data have."""
         names, label_format, own = None, "names", list(self.labels)
-        if isinstance(reader, TextReader):
+        if isinstance(reader, TextReader) and not isinstance(reader, ArffReader):
             names, label_format = reader.label_names, self.options.label_format
             own = self._own_labels(cells) if names is None else own
             names = own if len(own) < len(self.labels) else names
-        elif isinstance(reader, ArffReader):
-            own = reader.known
-        gold = gold_labels(cells, self.labels, names, label_format, self.options.input)
-        for row, places in enumerate(getattr(reader, "unknown", ())):
-            gold[row, places] = -1
-        return gold, own
+        return gold_labels(cells, self.labels, names, label_format, self.options.input), own
 
     def _own_labels(self, cells: Sequence[list]) -> list[str]:
         """The labels of multi-hot lists that are shorter than the model's labels: those without the last ones, if these

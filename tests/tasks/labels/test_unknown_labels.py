@@ -268,7 +268,7 @@ def test_a_file_to_evaluate_has_question_marks_too(tmp_path):
     reader = ArffReader(find_arff(str(tmp_path / "toy.arff"), None), ["b", "a"], 1, gold=True, unread=["w"])
     (chunk,) = reader.chunks(5)
     assert chunk.inputs.tolist() == [[1], [2], [3]]
-    assert chunk.gold == [["b"], [], ["a"]] and reader.unknown == [[], [0, 1], [0]]
+    assert reader.labels == ["b", "a"] and chunk.gold.tolist() == [[1, 0], [-1, -1], [-1, 1]]
 
 
 def test_an_energy_network_on_its_own_refuses_them(tmp_path):
