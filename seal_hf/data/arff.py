@@ -23,7 +23,7 @@ from .common import SPLITS, DataError, MultiLabelData, Origins, check_finite, fe
 from .hierarchy import path_hierarchy
 from .label_rows import TextReader
 from .row_tables import Row, Table
-from .stratified import stratified_split
+from .splits import stratified_split
 from .table_sources import chosen_split
 from .weights import read_weights, with_mean_1
 

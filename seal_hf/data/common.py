@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import escape
 from pathlib import Path
@@ -240,19 +240,6 @@ def make_dataset(
         return table
     images = inputs if inputs._indices is None else inputs.flatten_indices()  # else `datasets` flattens both
     return datasets.concatenate_datasets([images, table], axis=1)
-
-
-def random_split(num_rows: int, fractions: Sequence[float], seed: int) -> list[np.ndarray]:
-    """Row ids of a seeded split; the last part takes the rest."""
-    order = np.random.default_rng(seed).permutation(num_rows)
-    bounds = np.cumsum([round(fraction * num_rows) for fraction in fractions[:-1]])
-    return [np.sort(part) for part in np.split(order, bounds)]
-
-
-def groups_of(values: Iterable[Hashable]) -> np.ndarray:
-    """Group number of each value, counting from 0. Equal values form a group."""
-    known: dict[Hashable, int] = {}
-    return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
 
 
 def check_finite(features: np.ndarray, names: Sequence[str], source: str) -> None:

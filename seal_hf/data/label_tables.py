@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from datasets import Dataset
+import pyarrow as pa
+from datasets import Dataset, Image
 
 from ..utils.messages import few
-from .arff import is_arff, load_arff_folder
+from .arff import ArffReader, find_arff, is_arff, load_arff_folder
 from .column_choice import (
     FEATURES,
     LABELS,
@@ -38,12 +39,13 @@ from .column_choice import (
 from .common import (
     IMAGE,
     NORMALIZE,
+    PAIR,
     DataError,
     MultiLabelData,
     Origins,
     feature_data,
     find_data,
-    groups_of,
+    fixed_size_column,
     label_data,
     place_of,
 )
@@ -56,14 +58,14 @@ from .image_tables import image_column, named_images, stored_images
 from .label_cells import NONE, label_cell, layout_of
 from .label_columns import column_labels, has_marks, say_yes_or_no
 from .label_matrix import guess_format, label_matrix
+from .label_rows import FeatureTable, ImageTable, TextReader, image_column_of, image_files, text_column_of
 from .line_files import LINES, SUFFIXES
 from .name_files import LABEL_LIST, names_beside, names_of_file
 from .row_tables import LineTable, Table
 from .separators import separator_notes, split_joined
 from .soft_labels import soft_matrix
-from .stratified import complete_splits
-from .table_sources import SPLIT_WORDS, Tables, check_one_kind, tables_of
-from .unlabelled import add_label_sets, check_numbers, limit_validation, part_label_sets
+from .splits import add_unlabelled, check_numbers, complete_splits, groups_of, limit_validation, parted, rows_taken
+from .table_sources import SPLIT_WORDS, Tables, check_one_kind, open_table, tables_of
 from .weights import read_weights, with_mean_1
 
 EMBEDDED = {"digits": "features", "digit_images": "images"}  # name -> kind
@@ -180,9 +182,9 @@ def load_multilabel(
     data = data if hierarchy is None else with_hierarchy(data, hierarchy)
     limit_validation(data, max_validation_rows, seed)
     if num_labelled is not None:
-        part_label_sets(data, num_labelled, seed)
+        _part(data, num_labelled, seed)
     if unlabelled is not None:
-        add_label_sets(data, fspath(unlabelled), text_column, image_column, sample_weight)
+        _add(data, fspath(unlabelled), text_column, image_column, sample_weight)
     return data
 
 
@@ -638,3 +640,65 @@ def _empty_texts_note(texts: dict[str, list[str]], column: str, place: Callable[
             )
     total = sum(map(len, texts.values()))
     return [f"{sum(empty.values())} of {total} texts are empty (kept)."] if any(empty.values()) else []
+
+
+# --- rows without gold ------------------------------------------------------------------------------------------------
+
+GOLD = ("labels", "soft_labels", "sample_weight")  # columns that rows without gold lack
+
+
+def _part(data: MultiLabelData, num_labelled: int, seed: int) -> None:
+    """Put aside the gold of all but so many training rows, in place."""
+    kept, others = parted(len(data.train), num_labelled, seed, data.name, data.notes)
+    columns = [name for name in data.train.column_names if name not in GOLD]
+    data.unlabelled = rows_taken(data.train.select_columns(columns), others) if len(others) else None
+    data.train = rows_taken(data.train, kept)
+    if "train" in data.origins:
+        data.origins["train"] = data.origins["train"].take(kept)
+
+
+def _add(
+    data: MultiLabelData,
+    file: str,
+    text_column: str | None,
+    image_column: str | None,
+    sample_weight: str | None = None,
+) -> None:
+    """Add the rows of a file without gold, in place. It is read as for `seal-hf predict`: a table of the same columns,
+    an ARFF file, or images; labels and weights in it are ignored, and of a folder the training rows are taken.
+
+    Raises:
+        DataError: names the file, the column or the row.
+    """
+    table: Table | None = None
+    if data.kind == "features":
+        reader: Any
+        if is_arff(file):
+            unread = [] if sample_weight is None else [sample_weight]
+            reader = ArffReader(find_arff(file, None, "train"), data.label_names, data.num_features, unread=unread)
+            data.notes += reader.notes
+        else:
+            table = open_table(file, usual="train")
+            reader = FeatureTable(table, data.num_features, trained=data.columns)
+        parts = [chunk.inputs for chunk in reader.chunks(LOOKED_AT)]
+        values = np.concatenate(parts) if parts else np.zeros((0, data.num_features), np.float32)
+        rows = Dataset(pa.table({"features": fixed_size_column(values)}))
+    elif data.kind == "images":
+        images = image_files(file)
+        if images is None:
+            table = open_table(file, usual="train")
+            images = ImageTable(table, image_column_of(table, image_column, data.columns.get("image_column")))  # type: ignore[assignment]
+        cells = [cell for chunk in images.chunks(LOOKED_AT) for cell in chunk.inputs]  # type: ignore[union-attr]
+        stored = [cell if isinstance(cell, dict) else {"bytes": None, "path": cell} for cell in cells]
+        rows = Dataset.from_dict({IMAGE: stored}).cast_column(IMAGE, Image())
+    else:
+        table, pairs = open_table(file, usual="train"), PAIR[1] in data.train.column_names
+        reader = TextReader(
+            table, text_column_of(table, text_column, data.columns.get("text_column"), "labels", pairs or None)
+        )
+        texts = [text for chunk in reader.chunks(LOOKED_AT) for text in chunk.inputs]
+        columns = zip(*texts, strict=True) if pairs else [texts]
+        names = PAIR if pairs else PAIR[:1]
+        rows = Dataset(pa.table({name: pa.array(c, pa.string()) for name, c in zip(names, columns, strict=True)}))
+    data.notes += [table.note] if table is not None and table.note else []
+    add_unlabelled(data, rows, file, "rows without labels")

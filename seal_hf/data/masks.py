@@ -23,10 +23,9 @@ from .embedded import DIGITS, draw_digit_masks
 from .hygiene import keys_of, repeat_notes
 from .image_files import as_rgb, resized, size_of
 from .mask_values import BINARY, MAP, TEXT, MaskValues, Seen, find_names, given_names, large_object, names_on_hub
-from .pictures import pictures_by_split, pictures_of_tables
-from .stratified import complete_splits
+from .pictures import pictures_by_split, pictures_of, pictures_of_tables
+from .splits import add_unlabelled, check_numbers, complete_splits, limit_validation, parted
 from .table_sources import ALL, is_stored, tables_of
-from .unlabelled import check_numbers, limit_validation, parted, pictures_without_masks
 
 
 @dataclass
@@ -338,9 +337,8 @@ def load_masks(
         kept, others = parted(len(data.train), num_labelled, seed, source, data.notes)
         data.train, data.unlabelled = data.train.take(kept), data.train.images[others] if len(others) else None
     if unlabelled is not None:
-        images = pictures_without_masks(fspath(unlabelled), data.image_size, image_size)
-        data.notes.append(f"{len(images)} images without masks from {unlabelled}.")
-        data.unlabelled = images if data.unlabelled is None else np.concatenate([data.unlabelled, images])
+        images = _without_masks(fspath(unlabelled), data.image_size, image_size)
+        add_unlabelled(data, images, fspath(unlabelled), "images without masks")
     return data
 
 
@@ -399,3 +397,25 @@ def _complete(
 def _classes_in(masks: np.ndarray, num_classes: int) -> np.ndarray:
     """Which classes each mask has: (N, C) bool."""
     return np.array([np.bincount(mask.ravel(), minlength=num_classes)[:num_classes] > 0 for mask in masks])
+
+
+def _without_masks(file: str, size: tuple[int, int], image_size: int | None) -> np.ndarray:
+    """The images of a file or a folder: (N, H, W, 3) uint8.
+
+    Args:
+        size: (H, W) of the images with masks.
+        image_size: the side to which all are resized, if any.
+
+    Raises:
+        DataError: an image has another size; names it.
+    """
+    images = []
+    for picture in pictures_of(Path(file)):
+        image = picture.image if image_size is None else resized(picture.image, image_size)
+        if image.shape[:2] != size:
+            raise DataError(
+                f"{file}, image {picture.name}: {size_of(image)} pixels (height x width), but the images with masks "
+                f"have {size[0]} x {size[1]}. Give `image_size` (--image_size), the side to which all are resized."
+            )
+        images.append(image)
+    return np.stack(images) if images else np.empty((0, *size, 3), np.uint8)

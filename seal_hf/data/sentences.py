@@ -118,6 +118,14 @@ def take(rows: Rows, ids: Iterable[int]) -> Rows:
     return columns | {ORIGINS: rows[ORIGINS].take(ids)}
 
 
+def taken(splits: Mapping[str, Rows], parts: Mapping[str, tuple[str, np.ndarray]]) -> dict[str, Rows]:
+    """The splits that [`complete_splits`] makes of the splits that were read."""
+    whole = {split: len(rows["words"]) for split, rows in splits.items()}
+    return {
+        split: splits[key] if len(ids) == whole[key] else take(splits[key], ids) for split, (key, ids) in parts.items()
+    }
+
+
 # --- words of texts ---------------------------------------------------------------------------------------------------
 
 

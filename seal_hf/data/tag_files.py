@@ -29,14 +29,14 @@ from ..utils.files import visible
 from ..utils.messages import did_you_mean, few
 from .column_choice import LOOKED_AT
 from .columns import ColumnFile, bracket_tags, in_brackets, lines_of, read_columns
-from .common import SPLITS, DataError, Origins, find_data, groups_of, random_split
+from .common import SPLITS, DataError, Origins, find_data
 from .exports import plain_rows
 from .line_files import JSON, json_objects
 from .name_files import LABEL_LIST, is_name_file, names_beside
 from .row_tables import Chunk, LineTable, parts
-from .sentences import ORIGINS, PREDICATE, Needs, Rows, Sentence, SentenceRows, sentence_of_text, take
+from .sentences import ORIGINS, PREDICATE, Needs, Rows, Sentence, SentenceRows, sentence_of_text, take, taken
+from .splits import complete_splits, groups_of
 from .srl import COUNTED, WORD, propositions, read_srl
-from .stratified import complete_splits
 from .table_sources import (
     ALL,
     FILES,
@@ -202,10 +202,8 @@ def _read_files(files: dict[str, Path], reading: Reading, seed: int, notes: list
         notes += [note for note in _name_ids(splits[split], file) if note not in notes]
     if "all" not in splits or reading.roles or not is_references(files["all"]):
         return _complete(splits, seed, notes)
-    parts = random_split(len(splits["all"]["words"]), REFERENCE_PARTS, seed)
-    sizes = " / ".join(str(len(part)) for part in parts)
-    notes.append(f"one file: {sizes} rows for train, validation and test, at random (seed {seed}).")
-    return {split: take(splits["all"], ids) for split, ids in zip(SPLITS, parts, strict=True)}
+    without = {"all": np.empty((len(splits["all"]["words"]), 0))}  # no labels to split by
+    return taken(splits, complete_splits(without, seed, notes, parts=REFERENCE_PARTS))
 
 
 def _name_ids(rows: Rows, file: Path) -> list[str]:
@@ -243,11 +241,7 @@ def _complete(splits: dict[str, Rows], seed: int, notes: list[str]) -> dict[str,
         tags[split] = np.zeros((len(lengths), ids.max(initial=-1) + 1), dtype=bool)
         tags[split][np.repeat(np.arange(len(lengths)), lengths), ids[start : start + sum(lengths)]] = True
         start += sum(lengths)
-    parts = complete_splits(tags, seed, notes, groups=groups)
-    return {
-        split: splits[key] if len(rows) == len(splits[key]["words"]) else take(splits[key], rows)
-        for split, (key, rows) in parts.items()
-    }
+    return taken(splits, complete_splits(tags, seed, notes, groups=groups))
 
 
 def _reader_of(file: Path, reading: Reading) -> Reader:

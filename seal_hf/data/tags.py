@@ -15,12 +15,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from os.path import commonprefix
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasets import Dataset, concatenate_datasets
+from datasets import Dataset
 
 from ..core.tag_schemes import SCHEMES, convert, scheme_of, split_tag
 from ..utils.messages import did_you_mean, few
@@ -28,9 +29,9 @@ from .column_choice import MOSTLY
 from .common import SPLITS, DataError, Origins, check_splits, find_data
 from .embedded import toy_rows
 from .hygiene import repeat_notes
-from .sentences import ORIGINS, PREDICATE, Rows, take
-from .tag_files import Reading, column_of, read_splits
-from .unlabelled import check_numbers, limit_validation, parted, sentences_of
+from .sentences import ORIGINS, PREDICATE, Needs, Rows, take
+from .splits import add_unlabelled, check_numbers, limit_validation, parted
+from .tag_files import Reading, SentenceFile, column_of, read_splits
 
 
 @dataclass
@@ -167,14 +168,15 @@ def load_srl(
 def _with_sentences(
     data: TagSequenceData, file: str | PathLike[str] | None, word_column: int | str | None
 ) -> TagSequenceData:
-    """The data with the sentences of a file among its rows without tags, in place."""
+    """The data with the sentences of a file among its rows without tags, in place. The file is read as for `seal-hf
+    predict`; tags in it are ignored."""
     if file is not None:
-        rows = sentences_of(fspath(file), data.feature_columns, PREDICATE in data.train.column_names, word_column)
-        more, known = _dataset(rows, {}), data.unlabelled
-        data.unlabelled = (
-            more if known is None else concatenate_datasets([known, more.select_columns(known.column_names)])
-        )
-        data.notes.append(f"{len(more)} sentences without tags from {file}.")
+        names, predicate = data.feature_columns, PREDICATE in data.train.column_names
+        sentences = [*SentenceFile(Path(file), Needs(names, predicate), word_column, usual="train")]
+        rows: Rows = {"words": [one.words for one in sentences]}
+        rows |= {name: [one.features[name] for one in sentences] for name in names}
+        rows |= {PREDICATE: [one.predicate for one in sentences]} if predicate else {}
+        add_unlabelled(data, _dataset(rows, {}), fspath(file), "sentences without tags")
     return data
 
 

@@ -22,14 +22,13 @@ import numpy as np
 
 from .brackets import Tree, read_brackets
 from .columns import is_conll_2012
-from .common import SPLITS, DataError, find_data, random_split
+from .common import SPLITS, DataError, find_data
 from .embedded import toy_trees
 from .row_tables import Chunk, parts
-from .sentences import ORIGINS, Rows, Sentence, collected, take
-from .stratified import PARTS, VALIDATION
+from .sentences import ORIGINS, Rows, Sentence, collected, taken
+from .splits import PARTS, check_numbers, complete_splits
 from .table_sources import is_stored, split_of
 from .tags import TagSequenceData, build
-from .unlabelled import check_numbers
 
 TREE_FILES = (".mrg", ".ptb", ".trees", ".tree", ".brackets", ".parse")
 MOST_BYTES = 2**30  # of an archive's files, unpacked; they are read into memory
@@ -104,10 +103,8 @@ def load_trees(
             raise DataError(f"{source}: no such file or folder, and trees are not read from the Hub. Give a file.")
         name, files = path.stem, list(tree_files(path))
         splits = {split: _rows(part) for split, part in _by_name(files, source, notes).items()}
-        if set(splits) == {"all"}:
-            splits = _parts(splits["all"], seed, notes)
-        elif "validation" not in splits:
-            splits |= _with_validation(splits["train"], seed, notes)
+        without = {split: np.empty((len(rows["words"]), 0)) for split, rows in splits.items()}  # no labels to split by
+        splits = taken(splits, complete_splits(without, seed, notes))
     return build(name, splits, source, "plain", max_train_rows, "first", None, seed, notes)
 
 
@@ -192,21 +189,6 @@ def _by_split(files: Sequence[TreeFile], words_of: Callable[[Path], Sequence[str
         if split := next((known for word in words_of(Path(file.name)) if (known := split_of(word))), None):
             named.setdefault(split, []).append(file)
     return named
-
-
-def _parts(rows: Rows, seed: int, notes: list[str]) -> dict[str, Rows]:
-    """The splits of a single file."""
-    parts = random_split(len(rows["words"]), PARTS, seed)
-    sizes = " / ".join(str(len(part)) for part in parts)
-    notes.append(f"one file: {sizes} trees for train, validation and test, at random (seed {seed}).")
-    return {split: take(rows, ids) for split, ids in zip(SPLITS, parts, strict=True)}
-
-
-def _with_validation(train: Rows, seed: int, notes: list[str]) -> dict[str, Rows]:
-    """Training rows without a validation split, of which a tenth becomes that split."""
-    parts = random_split(len(train["words"]), VALIDATION, seed)
-    notes.append(f"no validation split: {len(parts[1])} trees from train, at random (seed {seed}).")
-    return {split: take(train, ids) for split, ids in zip(SPLITS, parts, strict=False)}
 
 
 def _rows(files: Sequence[TreeFile]) -> Rows:

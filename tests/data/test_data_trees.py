@@ -134,7 +134,7 @@ def test_files_with_the_names_of_splits_and_a_single_file(tmp_path):
     (tmp_path / "my-train.trees").write_text(f"{CAT}\n" * 20, encoding="utf-8")
     data = load_trees(str(tmp_path))
     assert [len(rows) for rows in (data.train, data.validation, data.test)] == [18, 2, 2]
-    assert data.notes[0] == "no validation split: 2 trees from train, at random (seed 0)."
+    assert data.notes[0] == "no validation split: 2 rows from train, at random (seed 0)."
     (tmp_path / "one").mkdir()
     one = tmp_path / "one/all.txt"
     one.write_text("".join(f"{CAT.replace('cat', f'c{i}')}\n" for i in range(20)), encoding="utf-8")
