@@ -404,12 +404,12 @@ def check_header(rows: Mapping[str, Any], source: str, remedy: str) -> None:
         )
 
 
-def need_column(name: str, rows: Mapping[str, Any], argument: str, source: str, remedy: str = "") -> None:
+def need_column(name: str, known: Collection[str], argument: str, source: str, remedy: str = "") -> None:
     """Raises DataError if the column is missing. `remedy` is what else to do."""
-    if name not in rows:
+    if name not in known:
         raise DataError(
-            f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{did_you_mean(name, rows)} Name the "
-            f"right one with --{argument}.{remedy}"
+            f"{source} has no column {name!r}; its columns are {few([*known], 20)}.{did_you_mean(name, known)} Name "
+            f"the right one with --{argument}.{remedy}"
         )
 
 
@@ -536,11 +536,7 @@ def asked_columns(
     """
     but, names = _named(words, known)
     for name in names:
-        if name not in known:
-            raise DataError(
-                f"{source} has no column {name!r}; its columns are {', '.join(known)}.{did_you_mean(name, known)} "
-                f"Name the right ones with --label_columns a,b,c or --label_columns {ALL_BUT} text,id."
-            )
+        need_column(name, known, "label_columns", source, f" It takes a,b,c or {ALL_BUT} text,id.")
     if len(set(names)) < len(names):
         raise DataError(f"`label_columns` names {max(names, key=names.count)!r} twice. Name each column once.")
     chosen = [name for name in known if name not in names and name not in never] if but else names

@@ -79,7 +79,7 @@ def stored_images(table: Dataset, column: str, folder: Path, source: str, place:
     Raises:
         DataError: the column is missing or holds something else; or as [`image_paths`].
     """
-    need_column(column, dict.fromkeys(table.column_names), "image_column", source)
+    need_column(column, table.column_names, "image_column", source)
     feature = table.features[column]
     if getattr(feature, "dtype", None) in STRINGS:
         return named_images(table[column][:], folder, place)

@@ -323,7 +323,7 @@ def image_column_of(table: Table, asked: str | None, trained: str | None) -> str
         DataError: there is none.
     """
     if asked is not None:
-        need_column(asked, dict.fromkeys(table.columns), "image_column", table.source)
+        need_column(asked, table.columns, "image_column", table.source)
         return asked
     if trained in table.columns:
         return str(trained)

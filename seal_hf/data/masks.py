@@ -8,7 +8,7 @@ What the values of masks mean is settled when all are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -23,7 +23,7 @@ from .embedded import DIGITS, draw_digit_masks
 from .hygiene import keys_of, repeat_notes
 from .image_files import as_rgb, resized, size_of
 from .mask_values import BINARY, MAP, TEXT, MaskValues, Seen, find_names, given_names, large_object, names_on_hub
-from .pictures import pictures_by_split, pictures_of, pictures_of_tables
+from .pictures import Pictures, check_size, of_pairs, pictures_by_split, pictures_of, pictures_of_tables
 from .splits import add_unlabelled, check_numbers, complete_splits, limit_validation, parted
 from .table_sources import ALL, is_stored, tables_of
 
@@ -82,28 +82,17 @@ class MaskReader:
         self.one_channel: list[str] = []
         self.notes: list[str] = []
 
-    def rows(
-        self,
-        pairs: Iterable[tuple[np.ndarray, np.ndarray]],
-        source: str,
-        files: Sequence[tuple[Path, Path]] | None = None,
-        ids: np.ndarray | None = None,
-    ) -> SegmentationSplit:
-        """Pairs of arrays -> a split. `files` are the image and mask file of each pair; else pairs are the rows of
-        `source` with these ids."""
+    def rows(self, found: Pictures) -> SegmentationSplit:
+        """Images with masks -> a split."""
+        assert found.masks is not None
         images: list[np.ndarray] = []
         masks: list[np.ndarray] = []
-        for i, (image, mask) in enumerate(pairs):
-            drawn, where = map(str, files[i]) if files else [f"{source}, row {i}"] * 2
+        for (drawn, image), (where, mask) in zip(found.images(), found.masks(), strict=True):
             image, mask = self.image(np.asarray(image), drawn), np.asarray(mask)
             if self.values.marks_objects and self.values.foreground is None and (value := large_object(mask)):
                 self.values = replace(self.values, foreground=value)  # as in masks of 16 bits
             mask = self.values.read(mask, where)
-            if image.shape[:2] != mask.shape:
-                raise DataError(
-                    f"{where}: the image is {size_of(image)} pixels and its mask {size_of(mask)}; both must have the "
-                    "same size. Resize the mask (nearest neighbour) or check that it belongs to this image."
-                )
+            check_size(image, mask, where)
             self.seen.add(mask, where)
             if self.image_size is not None and mask.shape != (self.image_size, self.image_size):
                 image, mask = (resized(array, self.image_size) for array in (image, mask))
@@ -115,10 +104,10 @@ class MaskReader:
             images.append(image)
             masks.append(mask)
         if not images:
-            raise DataError(f"{source}: no images. Give at least one image with its mask.")
-        origins = Origins(source, rows=np.arange(len(images)), ids=ids)
-        if files:
-            origins = Origins(str(files[0][0].parent), files=np.array([image.name for image, _ in files]))
+            raise DataError(f"{found.source}: no images. Give at least one image with its mask.")
+        origins = Origins(found.source, rows=np.arange(len(images)), ids=found.ids)
+        if found.files:
+            origins = Origins(str(found.files[0].parent), files=np.array([image.name for image in found.files]))
         return SegmentationSplit(np.stack(images), np.stack(masks), origins, self.values.inputs)
 
     def image(self, image: np.ndarray, where: str) -> np.ndarray:
@@ -364,14 +353,14 @@ def _read(
                 raise DataError(f"`{option}` names a column of a table, but {name} is no table. Leave it out.")
     if embedded:
         drawn = draw_digit_masks(seed, classes=name == "digit_classes").items()
-        splits = {split: reader.rows(rows, f"{name}, {split} split") for split, rows in drawn}
+        splits = {split: reader.rows(of_pairs(rows, f"{name}, {split} split")) for split, rows in drawn}
         return _Found(name, f"embedded {name}", splits, lambda: EMBEDDED[name])
     if path is not None and not is_stored(path):
         found, name, source = pictures_by_split(path), path.stem if path.is_file() else path.name, dataset
     else:
         tables = tables_of(dataset, path)
         found, name, source = pictures_of_tables(tables, *columns), tables.name, tables.source
-    splits = {split: reader.rows(rows.pairs(), rows.source, rows.files, rows.ids) for split, rows in found.items()}
+    splits = {split: reader.rows(rows) for split, rows in found.items()}
     reader.notes += [note for rows in found.values() for note in rows.notes]
 
     def stored_names() -> list[str] | None:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ import numpy as np
 from ..core.masks import IGNORE, MOST_CLASSES
 from ..utils.files import visible
 from ..utils.messages import did_you_mean, few
+from .column_choice import need_column
 from .common import DataError, id_column
 from .image_files import (
     IMAGE_SUFFIXES,
@@ -36,9 +36,9 @@ from .image_files import (
 )
 from .image_tables import check_files
 from .mask_values import MaskValues, find_names
-from .row_tables import Chunk
+from .row_tables import Chunk, parts
 from .stored_arrays import StoredArray
-from .table_sources import ALL, SPLIT_WORDS, Tables, chosen_split, is_stored, split_of, tables_of
+from .table_sources import ALL, SPLIT_WORDS, Tables, by_split, chosen_split, is_stored, split_of, tables_of
 
 # --- COCO's annotations -----------------------------------------------------------------------------------------------
 # A `.json` with `images`, `categories` and `annotations`, whose `segmentation` is polygons or a run-length encoding.
@@ -228,7 +228,7 @@ class Pictures:
         num_classes: of the masks.
         columns, notes: as in [`Reader`].
         source: where they are, for messages.
-        files: the image file and that of the mask of each, if they have files.
+        files: the image files, if they have files.
         ids: of the rows of a table.
         class_names: names of the classes that the data have.
         order: the class of the model for each class of the data; None if they are the same.
@@ -242,15 +242,10 @@ class Pictures:
     columns: Sequence[str] = ()
     notes: list[str] = field(default_factory=list)
     source: str = ""
-    files: list[tuple[Path, Path]] | None = None
+    files: Sequence[Path] | None = None
     ids: np.ndarray | None = None
     class_names: list[str] | None = None
     order: np.ndarray | None = None
-
-    def pairs(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Images and masks as they are stored."""
-        assert self.masks is not None
-        return ((image, mask) for (_, image), (_, mask) in zip(self.images(), self.masks(), strict=True))
 
     @property
     def total(self) -> int:
@@ -258,8 +253,7 @@ class Pictures:
 
     def chunks(self, size: int) -> Iterator[Chunk]:
         """All images, `size` at a time; each row has its `name`."""
-        pictures = iter(self)
-        while part := list(islice(pictures, size)):
+        for part in parts(self, size):
             names, images = [{"name": picture.name} for picture in part], [picture.image for picture in part]
             yield Chunk(names, images, None if self.masks is None else [picture.mask for picture in part])
 
@@ -268,11 +262,8 @@ class Pictures:
         masks = self._settled() if self.masks else ((where, None) for where in self.names)
         for name, (where, image), (place, mask) in zip(self.names, self.images(), masks, strict=True):
             image = as_rgb(image, where)
-            if mask is not None and mask.shape != image.shape[:2]:
-                raise DataError(
-                    f"{place}: the image is {size_of(image)} pixels and its mask {size_of(mask)}; both must have the "
-                    "same size. Resize the mask (nearest neighbour) or check that it belongs to this image."
-                )
+            if mask is not None:
+                check_size(image, mask, place)
             yield Picture(name, image, mask)
 
     def _read(self) -> Iterator[tuple[str, np.ndarray]]:
@@ -302,6 +293,25 @@ class Pictures:
     def _settled(self) -> Iterator[tuple[str, np.ndarray]]:
         for where, mask in self._read():
             yield where, np.where(mask == IGNORE, 1, mask) if self._marks_objects else mask
+
+
+def check_size(image: np.ndarray, mask: np.ndarray, where: str) -> None:
+    """Raises DataError if an image and its mask have different sizes."""
+    if image.shape[:2] != mask.shape:
+        raise DataError(
+            f"{where}: the image is {size_of(image)} pixels and its mask {size_of(mask)}; both must have the same "
+            "size. Resize the mask (nearest neighbour) or check that it belongs to this image."
+        )
+
+
+def of_pairs(pairs: Sequence[tuple[np.ndarray, np.ndarray]], source: str) -> Pictures:
+    """Images with masks that are in memory."""
+    images, masks = zip(*pairs, strict=True)
+    return Pictures([str(i) for i in range(len(pairs))], _rows(images, source), _rows(masks, source), source=source)
+
+
+def _rows(arrays: Iterable[np.ndarray], source: Any) -> Arrays:
+    return lambda: ((f"{source}, row {i}", row) for i, row in enumerate(arrays))
 
 
 def pictures_of(
@@ -377,16 +387,15 @@ def pictures_by_split(path: Path) -> dict[str, Pictures]:
         return {split_of(path.stem) or ALL: _of_arrays(path, True)}
     files = sorted(path.glob("*.npz")) if path.is_dir() else []
     if files:
-        splits: dict[str, Pictures] = {}
-        for file in files:
-            split = split_of(file.stem) or (ALL if len(files) == 1 else None)
-            if split is None or split in splits:
-                raise DataError(
-                    f"{file}: the name must contain one of the words train, val or test, for one split each. Found "
-                    f"{', '.join(f.name for f in files)}."
-                )
-            splits[split] = _of_arrays(file, True)
-        return splits
+        named, others = by_split(files, path)
+        if len(files) == 1:
+            named, others = named or {ALL: files[0]}, []
+        if others:
+            raise DataError(
+                f"{others[0]}: the name must contain one of the words train, val or test, for one split each. Found "
+                f"{', '.join(f.name for f in files)}."
+            )
+        return {split: _of_arrays(file, True) for split, file in named.items()}
     if not path.exists():
         raise DataError(f"{path}: no such file or folder.")
     if path.is_file() and path.suffix.lower() != ".json":
@@ -401,9 +410,9 @@ def pictures_by_split(path: Path) -> dict[str, Pictures]:
     splits = {split: _of_folders(read, *found) for split, found in folders.items()}
     masks, listed = next((masks, listed) for _, masks, listed in folders.values())
     if listed is not None:
-        left = {*files_by_stem(masks).values()} - {mask for rows in splits.values() for _, mask in rows.files or ()}
-        said = f"{len(left)} masks are not read, since no list of a split names them."
-        said = "1 mask is not read, since no list of a split names it." if len(left) == 1 else said
+        left = len(files_by_stem(masks)) - len({name for rows in splits.values() for name in rows.names})
+        said = f"{left} masks are not read, since no list of a split names them."
+        said = "1 mask is not read, since no list of a split names it." if left == 1 else said
         next(iter(splits.values())).notes += [said] if left else []
     return splits
 
@@ -452,23 +461,21 @@ def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], arg
             f"{source}: no column is called {' or '.join(usual)}; the columns are {', '.join(columns)}. Call one so, "
             f"or name it with `{argument}` in training."
         )
-    if found not in columns:
-        hint = did_you_mean(found, columns)
-        raise DataError(
-            f"{source}: `{argument}` is {given!r}, but the columns are {', '.join(columns)}.{hint} Give one of them."
-        )
+    need_column(found, columns, argument, source)
     return found
 
 
 def _of_coco(files: Sequence[Path], folder: Path) -> dict[str, Pictures]:
     splits: dict[str, Pictures] = {}
-    for file in files:
-        split = ALL if len(files) == 1 else split_of(file.stem) or split_of(file.parent.name)
-        if split is None or split in splits:
-            raise DataError(
-                f"{file}: annotations must name one split each, train, val or test, in the name of the file or its "
-                f"folder. Found {', '.join(each.name for each in files)}."
-            )
+    named, others = by_split(files, folder, lambda file: file.stem if split_of(file.stem) else file.parent.name)
+    if len(files) == 1:
+        named, others = {ALL: files[0]}, []
+    if others:
+        raise DataError(
+            f"{others[0]}: annotations must name one split each, train, val or test, in the name of the file or its "
+            f"folder. Found {', '.join(each.name for each in files)}."
+        )
+    for split, file in named.items():
         coco = CocoFile(file, folder)
         first = next(iter(splits.values()), None)
         if first is not None and first.class_names != coco.class_names:
@@ -482,7 +489,7 @@ def _of_coco(files: Sequence[Path], folder: Path) -> dict[str, Pictures]:
             coco.masks,
             notes=coco.notes,
             source=str(file),
-            files=[(image, image) for image in images],
+            files=images,
             class_names=coco.class_names,
         )
     return splits
@@ -492,7 +499,7 @@ def _of_folders(read: MaskFiles, images: Path, masks: Path, listed: Path | None)
     pairs = paired_files(images, masks, listed)
     files, drawn = [image for image, _ in pairs], [mask for _, mask in pairs]
     own = [file.stem for file in files]
-    return Pictures(own, _files(files, pixels), _files(drawn, read.values), source=str(images.parent), files=pairs)
+    return Pictures(own, _files(files, pixels), _files(drawn, read.values), source=str(images.parent), files=files)
 
 
 Found = tuple[Path, Path, Path | None]  # folders of images and masks, and a list of the images to take
@@ -504,7 +511,7 @@ def _folders(path: Path) -> dict[str, Found]:
         below = [each for each in visible(found[0]) if each.is_dir()]
         pairs = [(each, each, found[1] / each.name) for each in below]
         if pairs := [pair for pair in pairs if split_of(pair[0].name) or pair[2].is_dir()]:
-            return _by_split(pairs)
+            return _by_split(found[0], pairs)
         places = (path / "ImageSets" / "Segmentation", path)
         lists = {split: listed for place in places for split, listed in _lists(place)}
         return {split: (*found, listed) for split, listed in lists.items()} or {ALL: (*found, None)}
@@ -516,7 +523,7 @@ def _folders(path: Path) -> dict[str, Found]:
             pairs.append((folder, *pair))
         elif (folder / "images").is_dir() and split_of(folder.name):
             pairs.append((folder, folder / "images", folder / "masks"))
-    folders = _by_split(pairs)
+    folders = _by_split(path, pairs)
     if not folders:
         shown = ", ".join([p.name for p in visible(path)][:8]) or "nothing"
         raise DataError(
@@ -527,28 +534,21 @@ def _folders(path: Path) -> dict[str, Found]:
     return folders
 
 
-def _by_split(pairs: Sequence[tuple[Path, Path, Path]]) -> dict[str, Found]:
+def _by_split(path: Path, pairs: Sequence[tuple[Path, Path, Path]]) -> dict[str, Found]:
     """Folders of images and of masks by the name of a folder, which must be that of a split."""
-    folders: dict[str, Found] = {}
-    for folder, images, masks in pairs:
-        split = split_of(folder.name)
-        if split is None:
-            raise DataError(
-                f"{folder}: the name is not that of a split, but it has images and masks. Call it train, validation "
-                "or test, or move it elsewhere."
-            )
+    named, others = by_split(pairs, path, lambda pair: pair[0].name, "folders")
+    if others:
+        raise DataError(
+            f"{others[0][0]}: the name is not that of a split, but it has images and masks. Call it train, validation "
+            "or test, or move it elsewhere."
+        )
+    for _, images, masks in named.values():
         if not masks.is_dir():
             raise DataError(
                 f"{images}: these images have no masks, since there is no folder {masks}. Put the masks there, under "
                 "the same names, or move the images elsewhere."
             )
-        if split in folders:
-            raise DataError(
-                f"{folder}: {folders[split][0]} is already the {split} split. Give one folder per split, and put the "
-                "images of both into it."
-            )
-        folders[split] = (images, masks, None)
-    return folders
+    return {split: (images, masks, None) for split, (_, images, masks) in named.items()}
 
 
 def _lists(place: Path) -> Iterator[tuple[str, Path]]:
@@ -569,9 +569,5 @@ def _of_arrays(path: Path, gold: bool) -> Pictures:
         raise DataError(f"{path}: no images. Give at least one.")
     if masks is not None and len(masks) != len(images):
         raise DataError(f"{path}: {len(images)} images, but {len(masks)} masks. Every image needs one mask.")
-
-    def rows(array: StoredArray) -> Arrays:
-        return lambda: ((f"{path}, row {i}", row) for i, row in enumerate(array))
-
     names = [str(i) for i in range(len(images))]
-    return Pictures(names, rows(images), None if masks is None else rows(masks), source=str(path))
+    return Pictures(names, _rows(images, path), None if masks is None else _rows(masks, path), source=str(path))

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..core.arrays import sigmoid
 from ..utils.messages import few
-from .column_choice import INDEXES, LABELS, usual_column
+from .column_choice import INDEXES, LABELS, is_number, need_column, usual_column
 from .common import WRITE_ZERO, DataError
 from .label_cells import label_cell
 from .label_columns import column_labels, has_marks
@@ -31,7 +31,7 @@ from .label_matrix import gold_labels, in_order
 from .late import pa, parquet
 from .row_tables import FIRST, LineTable, ParquetTable, Table
 from .separators import SEPARATORS
-from .stored_arrays import BROKEN, reason
+from .stored_arrays import arrays_of
 from .table_sources import open_table
 
 IDS = ("id", "ids", "idx", "row_id")  # names of the column that tells rows apart
@@ -138,21 +138,6 @@ def _chosen(found: Scores, labels: Sequence[str]) -> Scores:
 
 
 # --- arrays -----------------------------------------------------------------------------------------------------------
-
-
-def arrays_of(name: str) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz`, or that of an `.npy` as `arr_0`. Raises DataError for a file that is missing or damaged,
-    or holds Python objects."""
-    try:
-        stored = np.load(name, allow_pickle=False)
-        if isinstance(stored, np.ndarray):
-            return {"arr_0": stored}
-        with stored:
-            return {key: stored[key] for key in stored.files}
-    except FileNotFoundError as error:
-        raise DataError(f"{name}: no such file.") from error
-    except BROKEN as error:
-        raise DataError(f"{name}: not readable as arrays: {reason(error)}. Save it with np.savez.") from error
 
 
 def _named(arrays: dict[str, np.ndarray], names: Iterable[str]) -> np.ndarray | None:
@@ -327,8 +312,8 @@ def _as_arrays(
 
 def id_column_of(columns: Sequence[str], asked: str | None, source: str) -> str | None:
     """The column that tells rows apart; None if there is none. DataError if the one asked for is missing."""
-    if asked is not None and asked not in columns:
-        raise DataError(f"{source} has no column {asked!r}; its columns are {few(columns)}. Name one with --id_column.")
+    if asked is not None:
+        need_column(asked, columns, "id_column", source)
     return asked if asked is not None else usual_column(IDS, columns)
 
 
@@ -382,11 +367,7 @@ def _has_number(rows: Sequence[dict[str, Any]], column: str) -> bool:
 
 def _is_number(value: Any) -> bool:
     if isinstance(value, str):
-        try:
-            float(value)
-        except ValueError:
-            return False
-        return True
+        return is_number(value)
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -632,11 +613,7 @@ def _gold_table(
     if ids is not None and column in LONG_LABELS and len(set(ids)) < len(ids):
         return (*_gold_lines(table, rows, ids, column, scores), notes)
     if column is not None:
-        if column not in table.columns:
-            raise DataError(
-                f"{table.source} has no column {column!r}; its columns are {few(table.columns)}. Name the right one "
-                "with --label_column."
-            )
+        need_column(column, table.columns, "label_column", table.source)
         names = table.label_names(column)
         may_be_plain = label_format in ("auto", "names") and not names
         named = _named_sets([row[column] for _, row in rows], scores.labels) if may_be_plain else None

@@ -1,4 +1,4 @@
-"""Arrays in an `.npz` file, read a row at a time: they need not fit into memory."""
+"""Arrays in `.npz` and `.npy` files: all of them, or the rows of one, which need not fit into memory."""
 
 from __future__ import annotations
 
@@ -24,6 +24,21 @@ def reason(error: Exception) -> str:
     """Why NumPy does not read a file, without its advice to unpickle what a stranger made."""
     unpickled = "it is no file of arrays, or holds Python objects, which are not unpickled"
     return unpickled if "pickle" in str(error) else str(error)
+
+
+def arrays_of(name: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz`, or that of an `.npy` as `arr_0`. Raises DataError for a file that is missing or damaged,
+    or holds Python objects."""
+    try:
+        with open(name, "rb") as file:
+            stored = np.load(file, allow_pickle=False)
+            return {"arr_0": stored} if isinstance(stored, np.ndarray) else {key: stored[key] for key in stored.files}
+    except FileNotFoundError as error:
+        raise DataError(f"{name}: no such file.") from error
+    except BROKEN as error:
+        raise DataError(
+            f"{name}: not readable as arrays: {reason(error)}. Is the file whole? Save it with np.savez."
+        ) from error
 
 
 class StoredArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from .image_tables import image_column
 from .late import datasets, pa
 from .line_files import LINES, SUFFIXES, indices_of, is_sparse
 from .name_files import is_name_file
-from .row_tables import DataTable, LineTable, ParquetTable, Table
+from .row_tables import DataTable, LineTable, ParquetTable, T, Table
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -60,6 +60,27 @@ def split_of(name: str) -> str | None:
     """`emotions_val` -> `validation`; None if no word of the name is a name of a split."""
     words = set(re.findall(r"[a-z]+", name.lower()))
     return next((split for split, known in SPLIT_WORDS.items() if words & set(known)), None)
+
+
+def by_split(
+    things: Iterable[T], where: Path, name_of: Callable[[Any], str] = lambda file: file.stem, noun: str = "files"
+) -> tuple[dict[str, T], list[T]]:
+    """Split -> the file or folder whose name has a word of it; and those whose names have none.
+
+    Raises:
+        DataError: two of one split.
+    """
+    found: dict[str, T] = {}
+    others: list[T] = []
+    for thing in things:
+        split = split_of(name := name_of(thing))
+        if split in found:
+            raise DataError(f"{where}: two {noun} for the {split} split: {name_of(found[split])}, {name}. Keep one.")
+        if split is None:
+            others.append(thing)
+        else:
+            found[split] = thing
+    return found, others
 
 
 def loaded(data: Any, load: Callable[[Any], Any]) -> Any:
@@ -324,13 +345,7 @@ def _parquet_folder(folder: Path) -> tuple[dict[str, Table], list[str]]:
         shards.setdefault(SHARD.sub("", file.stem), []).append(file)
     for some in shards.values():
         _check_whole(folder, some)
-    named: dict[str, str] = {}  # split -> name of its file
-    for name in shards:
-        split = split_of(name)
-        if split in named:
-            raise DataError(f"{folder}: two files for the {split} split: {named[split]}, {name}. Keep one.")
-        if split is not None:
-            named[split] = name
+    named, _ = by_split(shards, folder, str)
     if not named and len(shards) == 1:
         named = {"": next(iter(shards))}
     if not named:

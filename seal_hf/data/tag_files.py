@@ -42,10 +42,10 @@ from .table_sources import (
     FILES,
     SPLIT_WORDS,
     Tables,
+    by_split,
     chosen_split,
     is_stored,
     open_table,
-    split_of,
     table_files,
     tables_of,
 )
@@ -266,13 +266,10 @@ def split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
     ]
     if len(files) == 1:
         return {"all": files[0]}
-    found: dict[str, Path] = {}
-    for file in files:
-        split = split_of(file.name) or (file.name if file.suffix.lower() in COLUMN_SUFFIXES else None)
-        if split in found:
-            raise DataError(f"{folder}: two files for the {split} split: {found[split].name}, {file.name}. Keep one.")
-        if split:
-            found[split] = file
+    found, others = by_split(files, folder, lambda file: file.name)
+    for file in others:
+        if file.suffix.lower() in COLUMN_SUFFIXES:
+            found[file.name] = file
         else:
             notes.append(f"{file.name} is not read: its name contains no split.")
     return found

@@ -181,12 +181,12 @@ def test_files_that_are_no_vectors_are_refused(tmp_path):
     whole = path.read_bytes()
     for cut in (b"", whole[: len(whole) // 2]):
         path.write_bytes(cut)
-        with pytest.raises(DataError, match="v.npz is not a NumPy file .* Is the file whole"):
+        with pytest.raises(DataError, match="v.npz: not readable as arrays: .* Is the file whole"):
             load_word_vectors(path)
     np.savez_compressed(path, words=np.array(["a"]), vectors=np.random.default_rng(0).normal(size=(1, 900)))
     whole = path.read_bytes()
     path.write_bytes(whole[:3000] + bytes(500) + whole[3500:])
-    with pytest.raises(DataError, match="v.npz: .* Save the words"):
+    with pytest.raises(DataError, match="v.npz: not readable as arrays"):
         load_word_vectors(path)
     npy = tmp_path / "folder" / "v.npy"
     npy.parent.mkdir()
@@ -196,10 +196,10 @@ def test_files_that_are_no_vectors_are_refused(tmp_path):
     with pytest.raises(DataError, match="v.npy is an archive of arrays, but a .npy file is one array"):
         load_word_vectors(npy.parent)
     npy.write_bytes(b"\x93NUMPY\x01\x00v\x00" + b"{'shape': (".ljust(117) + b"\n")
-    with pytest.raises(DataError, match="v.npy is not a NumPy file of plain numbers"):
+    with pytest.raises(DataError, match="v.npy: not readable as arrays"):
         load_word_vectors(npy.parent)
     path.write_text("no archive")
-    with pytest.raises(DataError, match="v.npz is not a NumPy file"):
+    with pytest.raises(DataError, match="v.npz: not readable as arrays"):
         load_word_vectors(path)
     with pytest.raises(DataError, match=r"has 0 files \*\.parquet"):
         load_word_vectors(tmp_path)

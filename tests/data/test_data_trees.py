@@ -140,7 +140,7 @@ def test_files_with_the_names_of_splits_and_a_single_file(tmp_path):
     one.write_text("".join(f"{CAT.replace('cat', f'c{i}')}\n" for i in range(20)), encoding="utf-8")
     data = load_trees(str(one))
     assert [len(rows) for rows in (data.train, data.validation, data.test)] == [16, 2, 2]
-    assert data.notes[0].startswith("one file: 16 / 2 / 2 trees") and data.origins["train"].of(0)["source"] == str(one)
+    assert data.notes[0].startswith("no splits: 16 / 2 / 2 rows") and data.origins["train"].of(0)["source"] == str(one)
 
     (tmp_path / "extra.mrg").write_text(CAT, encoding="utf-8")
     with pytest.raises(DataError, match="3 files of trees, but 2 name a split"):

@@ -10,7 +10,6 @@ import contextlib
 import importlib.util
 import json
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -26,7 +25,7 @@ from transformers.utils import cached_file, logging
 
 from ...utils.gate import HUB, check_origin
 from ..common import DataError
-from ..stored_arrays import BROKEN, reason
+from ..stored_arrays import arrays_of
 
 # --- word vectors -----------------------------------------------------------------------------------------------------
 
@@ -98,29 +97,17 @@ def _read_folder(folder: Path) -> tuple[list[str], np.ndarray]:
         words = pyarrow.parquet.read_table(files[0]).column(0).to_pylist()
     except (pa.ArrowException, OSError, IndexError) as error:
         raise DataError(f"{files[0]}: not readable as parquet: {error}. Is the file whole?") from error
-    matrix = _numpy(files[1])
-    if not isinstance(matrix, np.ndarray):
+    arrays = arrays_of(files[1])
+    if [*arrays] != ["arr_0"]:
         raise DataError(f"{files[1]} is an archive of arrays, but a .npy file is one array. Save it with np.save.")
-    return words, matrix
+    return words, arrays["arr_0"]
 
 
 def _read_npz(path: Path) -> tuple[list[str], np.ndarray]:
-    if not zipfile.is_zipfile(path):
-        raise DataError(f"{path} is not a NumPy file of several arrays. Is the file whole?")
-    with _numpy(path) as arrays:
-        if not {"words", "vectors"} <= set(arrays.files):
-            raise DataError(f"{path} has the arrays {arrays.files}; expected `words` and `vectors`.")
-        try:
-            return arrays["words"].astype(str).tolist(), arrays["vectors"]
-        except BROKEN as error:
-            raise DataError(f"{path}: {reason(error)}. Save the words as an array of strings.") from error
-
-
-def _numpy(path: Path) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except BROKEN as error:
-        raise DataError(f"{path} is not a NumPy file of plain numbers: {reason(error)}. Is the file whole?") from error
+    arrays = arrays_of(path)
+    if not {"words", "vectors"} <= arrays.keys():
+        raise DataError(f"{path} has the arrays {[*arrays]}; expected `words` and `vectors`.")
+    return arrays["words"].astype(str).tolist(), arrays["vectors"]
 
 
 def _read_text(path: Path, keep: Container[str] | None) -> tuple[list[str], np.ndarray]:

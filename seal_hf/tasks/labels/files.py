@@ -208,7 +208,7 @@ class LabelOutput(OutputKind):
         own = [label for label in self.labels if label in table.columns]
         missing = [label for label in self.labels if label not in table.columns and label not in self._implied]
         if column in table.columns or getattr(self.options, "label_column", None) is not None or not own:
-            need_column(column, dict.fromkeys(table.columns, []), "label_column", table.source)
+            need_column(column, table.columns, "label_column", table.source)
             mark = getattr(self.options, "label_separator", None) or self.trained.get("label_separator")
             return {"label_column": column, "separator": mark}
         if missing:

@@ -20,7 +20,8 @@ from ...cli.decide import Fitted, Measured, tell
 from ...core.arrays import sigmoid
 from ...core.masks import IGNORE
 from ...data.common import DataError
-from ...data.score_files import ARRAYS, arrays_of, ids_of_arrays, matched, probabilities
+from ...data.score_files import ARRAYS, ids_of_arrays, matched, probabilities
+from ...data.stored_arrays import arrays_of
 from ...utils.files import whole_file
 from ...utils.messages import results_table
 from .decisions import ClassMaskDecisions, MaskDecisions

@@ -21,7 +21,6 @@ from ...cli.decide import Fitted, Measured, tell
 from ...core.tag_schemes import allowed_transitions, scheme_of_model
 from ...data.common import DataError
 from ...data.score_files import (
-    arrays_of,
     id_column_of,
     id_of,
     ids_of_arrays,
@@ -32,6 +31,7 @@ from ...data.score_files import (
     shared_ids,
 )
 from ...data.sentences import Needs
+from ...data.stored_arrays import arrays_of
 from ...data.table_sources import open_table
 from ...data.tag_files import SentenceFile
 from ...data.writers import table_writer
