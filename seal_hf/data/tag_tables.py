@@ -78,15 +78,15 @@ class LongTable(Table):
                     empty = empty or str(number)
                 if repeats and empty:
                     raise DataError(
-                        f"{self.place(int(empty))}: no value in {name!r}, but line {repeats} repeats that of its "
-                        "sentence. Write it in each row, or at the first word of each sentence alone."
+                        f"{self.place(int(empty))}: no value in {name!r}, but {self.place(int(repeats))} repeats that "
+                        "of its sentence. Write it in each row, or at the first word of each sentence alone."
                     )
             else:
                 if sentence:
                     yield line, sentence
                 line, sentence = number, {name: key, **{new: [] for new in self._new.values()}}
             for other, new in self._new.items():
-                sentence[new].append(names.get(other, {}).get(row[other], row[other]))
+                sentence[new].append(names[other].get(row[other], row[other]) if other in names else row[other])
         if sentence:
             yield line, sentence
 

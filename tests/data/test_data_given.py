@@ -383,6 +383,7 @@ def test_words_in_a_row_each_are_the_sentences_that_a_column_names(tmp_path, for
         "Sentence #": [f"Sentence: {i}" if form != "saved" or j == 0 else None for i, j in places],
         "Word": [WORDS[i][j] for i, j in places],
         "Tag": [TAGS[i][j] for i, j in places],
+        "box": [[i, j] for i, j in places],  # a list of each word's own
     }
     table = Dataset.from_dict(columns)
     if form != "frame":
@@ -392,7 +393,7 @@ def test_words_in_a_row_each_are_the_sentences_that_a_column_names(tmp_path, for
     if form == "parquet":  # as predict and evaluate read it
         assert [row.words for row in SentenceFile(tmp_path / "hub" / "data" / "train.parquet", Needs())] == WORDS
     with pytest.raises(DataError, match="a word in each row if a column sentence_id names its sentence"):
-        load_tags(table.remove_columns("Sentence #"))
+        load_tags(table.remove_columns(["Sentence #", "box"]))
     texts = {"sentence_id": [*range(40)], "words": [" ".join(words) for words in WORDS]}
     whole = load_tags(Dataset.from_dict({**texts, "tags": [" ".join(tags) for tags in TAGS]}), seed=3)
     assert len(whole.train) == len(found.train)
