@@ -201,13 +201,13 @@ def default_settings() -> str:
             on 1,000 sentences, are older than the [head's own rate](#the-rate-of-a-fresh-head).
 
             Figures are those of the test set in percent, mean ± standard deviation over seeds. *Calibrated* is the
-            example F1 of the calibrated expected F1. This trains what is missing:"""),
+            example F1 of the calibrated expected F1. The command trains what is missing:"""),
         bash("python benchmarks/defaults.py --data_dir PATH --encoder FOLDER"),
         *tables,
         section(
             "The rate of a fresh head",
             prose("""
-                A fresh classifier at an encoder's rate hardly moves within some hundred steps. *Before*, encoder and
+                A fresh classifier hardly moves at an encoder's rate. *Before*, encoder and
                 head had one rate, 1e-4 for label sets and 2e-4 for others, and the classifier of texts read the first
                 token. *Now* the head has 1e-2 (`--head_learning_rate`), beside 5e-5 for label sets and 2e-4 for
                 others, and the classifier reads the mean of the tokens. Cross-entropy, on other data sets than those
@@ -218,10 +218,9 @@ def default_settings() -> str:
         section(
             "Beside a logistic regression",
             prose("""
-                Each run fits a logistic regression, on features or on mean vectors of the frozen encoder, decided by
-                the same rule. On features the net takes it in: its logits become the mean of both, unless validation
-                rows lose more than a standard error. *Net alone* is the same net before. Example F1, by
-                cross-entropy:"""),
+                Each run fits a logistic regression, on features or on mean vectors of the frozen encoder. On features
+                the net takes it in: its logits become the mean of both, unless validation rows lose more than a
+                standard error. Example F1 by the same rule, after cross-entropy:"""),
             in_the_net(),
             prose(f"""Fine-tuned texts, {_words_of_losses()}:"""),
             beside_linear(),
