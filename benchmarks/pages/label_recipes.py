@@ -193,8 +193,7 @@ def default_settings() -> str:
     return page(
         "Defaults",
         prose("""
-            What a newcomer gets with no flag but the data, the default, and with cross-entropy alone. The default is
-            NCE for label sets and tags and regression for masks. Its task loss is cross-entropy, for texts with
+            What no flag but the data gives, the default, beside cross-entropy alone. The default is NCE for label sets and tags and regression for masks. Its task loss is cross-entropy, for texts with
             [soft F1](texts.md#soft-f1-beside-cross-entropy), for masks with [soft IoU](masks.md). A rule chooses λ1
             while the net trains. Only delicious has another flag, 6 epochs, too few for a [regression in the
             net](#beside-a-logistic-regression). Texts are the first 1,000 rows under MiniLM, in bf16. Runs of wnut17,
@@ -228,9 +227,9 @@ def default_settings() -> str:
         section(
             "How these were chosen",
             prose("""
-                **The rates**, on other data sets: the head's rate matters more than the encoder's, most for tags and
-                trees, and with few rows. Between 3e-3 and 3e-2 it hardly matters. **The rule of λ1**, on bibtex,
-                cal500 and synthetic texts, so these rows flatter it. **The regression in the net**, on cal500 and
+                **The rates**, on other data sets: the head's rate matters more than the encoder's. Between 3e-3 and
+                3e-2 it hardly matters. **The rule of λ1**, on bibtex, cal500 and synthetic texts, so these rows flatter
+                it. **The regression in the net**, on cal500 and
                 bibtex; its standard error, on all of these and digits."""),
         ),
         archived("xed_en", "tmdb_genres", "cora", "ptb_nltk", "digits", *TEXTS),

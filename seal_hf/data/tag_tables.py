@@ -78,8 +78,8 @@ class LongTable(Table):
                     empty = empty or str(number)
                 if repeats and empty:
                     raise DataError(
-                        f"{self.place(int(empty))}: no value in {name!r}, but {self.place(int(repeats))} repeats that "
-                        "of its sentence. Write it in each row, or at the first word of each sentence alone."
+                        f"{self.place(int(empty))}: no value in {name!r}, but {self.place(int(repeats)).rpartition(', ')[2]} "
+                        "repeats that of its sentence. Write it in each row, or at the first word of each sentence alone."
                     )
             else:
                 if sentence:
