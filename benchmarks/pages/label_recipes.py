@@ -193,14 +193,15 @@ def default_settings() -> str:
     return page(
         "Defaults",
         prose("""
-            What no flag but the data gives, the default, beside cross-entropy alone. The default is NCE for label sets and tags and regression for masks. Its task loss is cross-entropy, for texts with
-            [soft F1](texts.md#soft-f1-beside-cross-entropy), for masks with [soft IoU](masks.md). A rule chooses λ1
-            while the net trains. Only delicious has another flag, 6 epochs, too few for a [regression in the
+            What no flag but the data gives, the default, beside cross-entropy alone. The default is NCE for label sets
+            and tags and regression for masks. Its task loss is cross-entropy, for texts with [soft
+            F1](texts.md#soft-f1-beside-cross-entropy), for masks with [soft IoU](masks.md). A rule chooses λ1 while the
+            net trains. Only delicious has another flag, 6 epochs, too few for a [regression in the
             net](#beside-a-logistic-regression). Texts are the first 1,000 rows under MiniLM, in bf16. Runs of wnut17,
             on 1,000 sentences, are older than the [head's own rate](#the-rate-of-a-fresh-head).
 
             Figures are those of the test set in percent, mean ± standard deviation over seeds. *Calibrated* is the
-            example F1 of the calibrated expected F1. The command trains what is missing:"""),
+            example F1 of the calibrated expected F1. This trains missing runs:"""),
         bash("python benchmarks/defaults.py --data_dir PATH --encoder FOLDER"),
         *tables,
         section(
@@ -209,8 +210,8 @@ def default_settings() -> str:
                 A fresh classifier hardly moves at an encoder's rate. *Before*, encoder and
                 head had one rate, 1e-4 for label sets and 2e-4 for others, and the classifier of texts read the first
                 token. *Now* the head has 1e-2 (`--head_learning_rate`), beside 5e-5 for label sets and 2e-4 for
-                others, and the classifier reads the mean of the tokens. Cross-entropy, on other data sets than those
-                that chose this:
+                others, and the classifier reads the mean of the tokens. Cross-entropy, on data sets that did not
+                choose this:
             """),
             judged,
         ),

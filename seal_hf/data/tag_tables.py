@@ -77,9 +77,10 @@ class LongTable(Table):
                 else:
                     empty = empty or str(number)
                 if repeats and empty:
+                    place, other = self.place(int(empty)), self.place(int(repeats)).rpartition(", ")[2]
                     raise DataError(
-                        f"{self.place(int(empty))}: no value in {name!r}, but {self.place(int(repeats)).rpartition(', ')[2]} "
-                        "repeats that of its sentence. Write it in each row, or at the first word of each sentence alone."
+                        f"{place}: no value in {name!r}, but {other} repeats that of its sentence. Write it in each "
+                        "row, or at the first word of each sentence alone."
                     )
             else:
                 if sentence:
