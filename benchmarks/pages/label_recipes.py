@@ -193,7 +193,7 @@ def default_settings() -> str:
     return page(
         "Defaults",
         prose("""
-            What no flag but the data gives, the default, beside cross-entropy alone. The default is NCE for label sets
+            What no flag but the data gives, the default, beside cross-entropy. The default is NCE for label sets
             and tags and regression for masks. Its task loss is cross-entropy, for texts with [soft
             F1](texts.md#soft-f1-beside-cross-entropy), for masks with [soft IoU](masks.md). A rule chooses λ1 while the
             net trains. Only delicious has another flag, 6 epochs, too few for a [regression in the
@@ -220,7 +220,7 @@ def default_settings() -> str:
             prose("""
                 Each run fits a logistic regression, on features or on mean vectors of the frozen encoder. On features
                 the net takes it in: its logits become the mean of both, unless validation rows lose more than a
-                standard error. Example F1 by the same rule, after cross-entropy:"""),
+                standard error. Example F1, after cross-entropy:"""),
             in_the_net(),
             prose(f"""Fine-tuned texts, {_words_of_losses()}:"""),
             beside_linear(),
