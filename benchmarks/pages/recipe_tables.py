@@ -13,6 +13,7 @@ from .markdown import bash, table
 
 RECIPES = ROOT / "recipes"
 # flags that change no method: the folder of the encoder's weights, and half precision on a CPU
+LINEAR = "_linear"  # as in run_recipes.py
 NO_METHOD = {"model_name_or_path model", "bf16 true", "use_cpu true"}
 
 
@@ -32,7 +33,8 @@ def about(name: str, flagged: bool = True) -> str:
     recipe = recipe_of(name)
     if flagged and (own := [flag for flag in flags(extra_of(name)) if flag not in NO_METHOD]):
         return f"`{' '.join(f'--{flag}' for flag in own)}`"
-    return recipe.read_text(encoding="utf-8").split("\n", 1)[0].rsplit(": ", 1)[-1].rstrip(".")
+    said = recipe.read_text(encoding="utf-8").split("\n", 1)[0].rsplit(": ", 1)[-1].rstrip(".")
+    return f"{said}; a logistic regression in the net" if name == recipe.stem + LINEAR else said
 
 
 def table_of(
