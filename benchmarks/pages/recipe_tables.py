@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from results_store import ROOT
-from run_recipes import flags
+from run_recipes import LINEAR, flags
 
 from . import runs
 from .markdown import bash, table
 
 RECIPES = ROOT / "recipes"
 # flags that change no method: the folder of the encoder's weights, and half precision on a CPU
-LINEAR = "_linear"  # as in run_recipes.py
 NO_METHOD = {"model_name_or_path model", "bf16 true", "use_cpu true"}
 
 
