@@ -104,7 +104,7 @@ def label_ending(
     hints = [hint_of_collapse(found.predicted["eval"][0], trainer.args)] if found.predicted else []
     if judged is not None:
         hints.append(hint_of_empty_sets(judged.decided, judged.labels, rows_of, trainer.args))
-    if baseline is not None and averaged is None:
+    if baseline is not None:
         scores = metrics[f"eval_{figure}"], metrics[f"eval_{figure.removesuffix('_decided')}_{baseline.name}"]
         hints.append(hint_of_baseline(*scores, BESIDE[baseline.name], lower_is_better=target in LOWER_IS_BETTER))
     return Ending(

@@ -298,6 +298,15 @@ def test_an_mlp_takes_the_regression_in_where_validation_gains(tmp_path, short, 
         torch.testing.assert_close(saved.task_net.eval()(features).logits.double(), mean, atol=1e-4, rtol=1e-4)
 
 
+def test_a_net_that_has_taken_it_in_and_is_behind_it_says_so(tmp_path, short, capsys):
+    flags, out = [*of_features(tmp_path), *short[:1], "1"], tmp_path / "out"  # too short to learn
+    metrics = mlc.main([*flags, "--output_dir", str(out)])
+    said = capsys.readouterr().out
+    assert "takes the logistic regression in" in said
+    assert metrics["eval_f1_example_decided"] < metrics["eval_f1_example_linear_features"]
+    assert "A logistic regression on the same features is better on validation rows" in said
+
+
 def turned(baseline):
     """A regression that says the opposite."""
     regressions = baseline.regressions._replace(weight=-9 * baseline.regressions.weight)
