@@ -222,6 +222,6 @@ def reads_in_words(model: Any) -> str | None:
     """What a classifier of texts reads, or an MLP that has taken in a logistic regression, in words; None for other
     nets."""
     if getattr(model.config, "linear_skip", False):
-        return "the features, as does a logistic regression: the logits are the mean of both"
+        return "the features, by an MLP and by a logistic regression, whose logits are added"
     is_of_text = model.main_input_name == "input_ids" and classifier_reads(model) is not None
     return reading_in_words(model) if is_of_text else None

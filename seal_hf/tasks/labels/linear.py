@@ -61,6 +61,10 @@ class LogisticRegressions(NamedTuple):
         """The probabilities (N, L), float64, of features (N, D)."""
         return torch.sigmoid(features.to(self.weight) @ self.weight.T + self.bias).cpu().numpy()
 
+    def to(self, device: str) -> LogisticRegressions:
+        """The same, on this device."""
+        return self._replace(weight=self.weight.to(device), bias=self.bias.to(device))
+
     @property
     def in_words(self) -> str:
         """The settings, in words."""
@@ -325,9 +329,10 @@ def fit_head(trainer: SealTrainer) -> LogisticRegressions:
     with in_evaluation(net):
         layer, _ = head_of(net, inputs_of(net, rows.batch([0])))
     if layer is None or layer.bias is None:
+        other = "an encoder such as BERT" if not _reads_features(net) else "a fresh net (no --model_name_or_path)"
         raise ValueError(
             f"`linear` is True, but no linear layer with a bias gives the logits of {type(net).__name__}, so it cannot "
-            "hold a logistic regression. Use an encoder such as BERT, or leave `linear` out."
+            f"hold a logistic regression. Use {other}, or leave `linear` out."
         )
     found = _fitted(trainer, _by_batch(trainer, net, rows, lambda inputs: head_of(net, inputs)[1]))
     layer.weight.copy_(found.weight)
@@ -374,7 +379,7 @@ def averaged(
     net = _net_of(trainer)
     if not isinstance(net, MLPForMultiLabel):
         return None
-    shared = [None if baseline is None else baseline.regressions]
+    shared = [None if baseline is None else baseline.regressions.to("cpu")]  # a GPU of one process is not another's
     broadcast_object_list(shared)
     if (regressions := shared[0]) is None:
         return None

@@ -280,7 +280,7 @@ def test_an_mlp_takes_the_regression_in_where_validation_gains(tmp_path, short, 
     metrics = mlc.main([*flags, "--output_dir", str(out)])
     said = [line for line in capsys.readouterr().out.splitlines() if "takes the logistic regression in" in line]
     assert len(said) == 1 and "--linear false leaves it out" in said[0]
-    assert "as does a logistic regression" in (out / "README.md").read_text(encoding="utf-8")
+    assert "by an MLP and by a logistic regression" in (out / "README.md").read_text(encoding="utf-8")
     plain = mlc.main([*flags, "--linear", "false", "--output_dir", str(tmp_path / "plain")])
     figure = "test_f1_example"
     assert metrics[f"{figure}_net_alone"] == plain[f"{figure}_decided"] and f"{figure}_net_alone" not in plain
@@ -333,8 +333,12 @@ def test_a_net_with_a_regression_is_trained_on_and_averages_again(tmp_path, shor
         net.average_with(weight, bias)
         torch.testing.assert_close(net(x).logits.double(), expected, atol=1e-5, rtol=1e-5)
     again = [*flags, "--model_name_or_path", str(out), "--output_dir", str(tmp_path / "again")]
-    metrics = mlc.main([word for word in again if word not in ("--hidden_size", "8")])
+    again = [word for word in again if word not in ("--hidden_size", "8")]
+    metrics = mlc.main(again)
     assert 0 < metrics["test_f1_example_decided"] <= 1
+    with pytest.raises(ValueError, match="Use a fresh net .no --model_name_or_path."):
+        alone = ["--linear", "true", "--output_dir", str(tmp_path / "alone")]
+        mlc.main([word for word in again[:-2] if word not in ("--loss", "ce", *short)] + alone)
 
 
 # --- alone -----------------------------------------------------------------------------------------------------------
