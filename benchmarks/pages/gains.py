@@ -9,7 +9,7 @@ import defaults
 
 from . import label_recipes, runs
 from .label_recipes import families, plain_way
-from .label_tables import beside_gain
+from .label_tables import beside_gain, gain_with_linear
 from .markdown import prose, table
 
 HEAD = ["what you add", "data", "without it", "with it", "difference", "seeds", "more"]
@@ -151,7 +151,7 @@ def questions(base: str = "") -> str:
     bibtex, seq_fun = (beside_gain(name, "nce_balanced") for name in ("bibtex", "seq_fun"))
     answers = {
         "Why not just `Trainer`?": f"""
-            It ends with probabilities, and a cut at 0.5 is seldom right. A run adds soft F1 to cross-entropy and fits
+            It ends at probabilities; a cut at 0.5 is seldom right. A run adds soft F1 to cross-entropy and fits
             decisions on validation rows: F1 rises from {before} to {ours} on {len(label_recipes.TEXTS)} sets of texts
             ([defaults]({base}defaults.md)). [`seal-hf decide fit`](docs/how-to/decide.md) serves other models.""",
         "Why not a linear model?": f"""
@@ -159,8 +159,9 @@ def questions(base: str = "") -> str:
             {more.gain()} on 1,000 ([data sets]({base}defaults.md#beside-a-logistic-regression)). A net on features
             takes it in.""",
         "When does the energy help?": f"""
-            On some label sets of features ({bibtex} on bibtex, {seq_fun} on seq_fun), and where rules know more than a
-            few labelled rows ({_rules(*RULES).gain()} on citations). Beside a fine-tuned text encoder it does not
+            On some features ({bibtex} on bibtex, {seq_fun} on seq_fun; calibrated, with a regression in the net,
+            {gain_with_linear("bibtex")} and {gain_with_linear("seq_fun")}), and where rules know more than a few
+            labelled rows ({_rules(*RULES).gain()} on citations). Beside a fine-tuned text encoder it does not
             ([results]({base}index.md)).""",
     }
     return "\n\n".join(prose(f"**{question}** {answer}") for question, answer in answers.items())

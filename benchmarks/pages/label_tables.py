@@ -58,6 +58,12 @@ def chosen_beside(name: str) -> str:
     return best_on_validation(runs.compared(f"{name}_held")) or "ce"
 
 
+def gain_with_linear(data: str) -> runs.Gain | None:
+    """What NCE adds to cross-entropy, calibrated, if both nets have taken a logistic regression in."""
+    ours, plain = (runs.of_recipe(f"{data}_{loss}_linear") for loss in ("nce_balanced", "ce"))
+    return runs.gain(ours, plain, runs.CALIBRATED)
+
+
 def beside_gain(name: str, method: str, key: str = runs.TUNED) -> runs.Gain:
     """What a loss-net adds to a tuned cross-entropy; cross-entropy itself adds 0."""
     comparison = f"{name}_held"
