@@ -36,6 +36,7 @@ def learned() -> str:
     search = [
         _figure(f"{name}_{end}", "ce", runs.TUNED) for name in ("bibtex", "seq_fun") for end in ("long", "finals")
     ]
+    beside = [label_tables.gain_with_linear(name) for name in ("bibtex", "seq_fun")]
     unhelped = " and ".join(name for name in label_tables.SETS if label_tables.chosen_beside(name) == "ce")
     text = runs.gain(runs.of_recipe("go_emotions_nce"), runs.of_recipe("go_emotions_ce"), runs.TUNED)
     cost = {name: runs.compared("bibtex_held")["methods"][name]["seconds"] for name in label_tables.BESIDE[1:3]}
@@ -46,8 +47,9 @@ def learned() -> str:
         - **Then try a loss-net, with its settings searched.** At one threshold it adds {searched["bibtex"]} points on
           bibtex (ahead in {searched["bibtex"].won} seeds) and {searched["seq_fun"]} on seq_fun
           ({searched["seq_fun"].won}); under calibrated expected F1 {calibrated["bibtex"]} and {calibrated["seq_fun"]}.
-          An epoch on bibtex takes {cost["nce_balanced"]:.1f} times as long. A cheap form adds {cheap} there, at one
-          threshold, at {cost["nce_balanced_cheap"]:.1f} times.
+          With a [logistic regression](defaults.md#beside-a-logistic-regression) in both nets, {beside[0]} and
+          {beside[1]} are left. An epoch on bibtex takes {cost["nce_balanced"]:.1f} times as long. A cheap form adds
+          {cheap} there, at one threshold, at {cost["nce_balanced_cheap"]:.1f} times.
         - **A loss-net does not help on delicious, genbase, cal500 and spo_fun.** On {unhelped} validation says so: it
           chooses cross-entropy. Leave the loss-net out there.
         - **On texts leave the loss-net out.** A fixed recipe of NCE gives {text} points on GoEmotions, and no

@@ -183,6 +183,17 @@ def test_schemes(tmp_path, options, expected):
     assert allowed_transitions(as_bioes.label_names).start.tolist() == [True, True, False]
 
 
+def test_a_single_file_is_split_by_seed(tmp_path):
+    file = tmp_path / "all.txt"
+    file.write_text("".join(f"w{i} N\n\n" for i in range(50)))
+    data = load_tags(str(file), seed=2)
+    assert [len(getattr(data, split)) for split in SPLITS] == [40, 5, 5]
+    words = [words[0] for split in SPLITS for words, _ in rows(data, split)]
+    assert sorted(words) == sorted(f"w{i}" for i in range(50))
+    assert rows(load_tags(str(file), seed=2)) == rows(data) != rows(load_tags(str(file), seed=3))
+    assert any("no splits: 40 / 5 / 5 rows" in note for note in data.notes)
+
+
 def test_files_that_name_no_split(tmp_path):
     (tmp_path / "labels.txt").write_text("O\n")
     (tmp_path / "7.txt").write_text("")
@@ -212,6 +223,16 @@ def test_train_subsets(tmp_path):
     assert {w[0] for w, _ in rows(few)} < {w[0] for w, _ in rows(more)} and len(more.train) == 9
     assert few.label_names == more.label_names == [f"T{i}" for i in range(5)]  # does not change with the subset
     assert len(load_tags(path, max_train_rows=99).train) == 30
+
+
+def test_a_folder_without_a_validation_file_gives_a_tenth_of_train(tmp_path):
+    for name, count in (("train", 20), ("test", 3)):
+        lines = (f"{name}{i}\tT{i % 2}\n\n" for i in range(count))
+        (tmp_path / f"{name}.txt").write_text("".join(lines), encoding="utf-8")
+    data = load_tags(str(tmp_path), seed=3)
+    assert [len(getattr(data, split)) for split in SPLITS] == [18, 2, 3]
+    assert {words[0] for split in SPLITS[:2] for words, _ in rows(data, split)} == {f"train{i}" for i in range(20)}
+    assert "no validation split: 2 rows from train, stratified by label (seed 3)." in data.notes
 
 
 @pytest.mark.parametrize(
