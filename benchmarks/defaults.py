@@ -59,6 +59,7 @@ WAYS |= {"default_ce": PLAIN, "nce_balanced": ["--energy_weight_balance", "true"
 SHORT = ["--num_train_epochs", "10"]
 WAYS |= {f"{way}_10_epochs": [*WAYS[way], *SHORT] for way in ("ce", "default_ce")}
 HEADS = ("cross-entropy", "default")
+OWN = {"seen_sets": "benchmarks/seen_sets.py"}  # task loss that is not in the package -> seal-hf with it
 OF_RATES = re.compile(
     r"(?P<loss>[a-z_\d]+)_(?P<rate>[\d.e-]+)_head_(?P<head>[\d.e-]+)_(?P<rows>\d+)(_(?P<epochs>\d+)_epochs)?"
     r"(?P<first>_first)?(?P<bf16>_bf16)?(_on_(?P<on>\w+))?"
@@ -80,7 +81,7 @@ def flags_of(way: str, texts: bool = False) -> list[str]:
         raise ValueError(f"no way {way!r}; known are {', '.join(WAYS)}, and LOSS_RATE_head_RATE_ROWS...")
     loss = found["loss"]
     flags = [*WAYS.get(loss, ["--loss", loss])]
-    if loss in task_losses() and loss not in ENERGY_LOSSES:
+    if loss in OWN or (loss in task_losses() and loss not in ENERGY_LOSSES):
         flags = [*CE, "--task_loss", loss]
     flags += [RATE, found["rate"], HEAD_RATE, found["head"], "--max_train_rows", found["rows"]]
     flags += ["--num_train_epochs", found["epochs"]] if found["epochs"] else []
@@ -196,8 +197,9 @@ def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[st
         else:
             source = ["--dataset", name, "--data_dir", options.data_dir]
         source += ["--model_name_or_path", options.encoder] if data.encoder else []
-        made_by = origin("-m", ["seal_hf", "train", data.program, *words])
-        command = [sys.executable, "-m", "seal_hf", "train", data.program, *source, *words]
+        program = next(([OWN[own]] for own in OWN if loss.startswith(own)), ["-m", "seal_hf"])
+        made_by = origin(program[0], [*program[1:], "train", data.program, *words])
+        command = [sys.executable, *program, "train", data.program, *source, *words]
         start = time.perf_counter()
         done = subprocess.run([*command, "--output_dir", str(folder / "run")], capture_output=True, text=True, cwd=ROOT)
         if done.returncode:
