@@ -8,7 +8,14 @@ import sys
 
 from transformers import set_seed
 
-from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, TensorRows, load_multilabel
+from seal_hf import (
+    SealForMultiLabel,
+    SealTrainer,
+    SealTrainingArguments,
+    TensorRows,
+    average_with_regression,
+    load_multilabel,
+)
 from seal_hf.metrics import multilabel_compute_metrics
 
 DATA = sys.argv[1] if len(sys.argv) > 1 else "digits"
@@ -44,6 +51,7 @@ def train(loss: str) -> dict[str, float]:
         compute_metrics=multilabel_compute_metrics,
     )
     trainer.train()
+    average_with_regression(trainer)  # as the command does: the net and a logistic regression, unless validation loses
     trainer.fit_decisions()
     trainer.save_model(f"{OUTPUT}/{loss}/final")
     return trainer.evaluate(TensorRows(data.validation if data.test is None else data.test), metric_key_prefix="test")

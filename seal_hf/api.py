@@ -36,6 +36,7 @@ from .nets.text_pooling import (
 )
 from .saving.model import SealModel
 from .tasks.labels.energies import MultiLabelEnergy
+from .tasks.labels.linear import average_with_regression
 from .tasks.labels.model import SealForMultiLabel
 from .tasks.labels.space import MultiLabelSpace
 from .tasks.labels.task_losses import TASK_LOSSES, TaskLoss
@@ -133,6 +134,7 @@ __all__ = [
     "WindowedForSequenceClassification",
     "WordRows",
     "WordVectors",
+    "average_with_regression",
     "cnn_image_processor",
     "collate_rows",
     "crop_averaged",

@@ -74,7 +74,7 @@ def test_the_saved_decision_is_marked_and_the_command_repeats_the_run(finished):
     assert marked[0].startswith(f"{decoder}: ") and marked[1] == keys["names"][keys["chosen"]]
     grid = {row["decision"].split(":")[0]: row for row in table_with(page, "decision")}
     results = read(finished, "all_results.json")
-    beside = {name for name in grid if name.startswith(("logistic regression", "net alone"))}  # two figures of each
+    beside = {name for name in grid if name.startswith(("logistic regression", "net without"))}  # two figures of each
     assert all((value != "-") or name in beside for name, row in grid.items() for value in row.values())
     assert grid["threshold"]["micro F1"] == pytest.approx(results["test_f1_micro_tuned"], abs=1e-9)
     assert grid["fixed"]["exact match"] == pytest.approx(results["test_exact_match"], abs=1e-9)

@@ -47,7 +47,7 @@ DECODER_FIGURES = {
 BESIDE = {
     "linear_encoder": "a logistic regression on the same encoder, frozen",
     "linear_features": "a logistic regression on the same features",
-    "net_alone": "the net alone, without a logistic regression",
+    "net_alone": "the net without this logistic regression",
 }
 BESIDE_FIGURES = {
     f"{figure}_{end}": f"{name} of {model}"

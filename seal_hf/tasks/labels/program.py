@@ -42,7 +42,7 @@ from ...training.epochs import order_seed
 from ...training.two_nets import FEATURE_FOLDER
 from ...utils.messages import check_owner
 from ...utils.options import check_value
-from .linear import averaged, fit_baseline, fit_head, why_no_baseline
+from .linear import FEATURES, average_with_regression, fit_baseline, fit_head, why_no_baseline
 from .metrics import HierarchicalComputeMetrics, multilabel_compute_metrics
 from .model import FROM_SCRATCH, MAX_LENGTH, NOUNS, SealForMultiLabel, is_of_images
 from .report import label_ending
@@ -220,8 +220,8 @@ FIRST_TOKEN = (
 OF_TRAININGS = [*NETS, *"loss_net_pooling loss_net_path augmentation patience tune resume_from_checkpoint".split()]
 READ_ALONE = set("seed data_seed bf16 fp16 sparse_labels_from loss energy_loss".split())  # by --linear true too
 AVERAGED = (
-    "{name}: the net takes the logistic regression in: the mean of their logits has {found.score:.4f} on validation "
-    "rows, the net alone {found.score_alone:.4f}. --linear false leaves it out."
+    "{}: the net takes the logistic regression in: the mean of their logits has {:.4f} on validation rows, the net "
+    "without it {:.4f}. --linear false leaves it out."
 )
 NO_BASELINE = "No logistic regression is fitted beside: {}."
 
@@ -398,7 +398,7 @@ def before(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> bo
         found, count = fit_head(trainer), len(trainer.train_dataset)
         trainer.take_linear_head(found)
         arguments.say(f"{data.name}: fitted a logistic regression on {count} training rows, {found.in_words}.")
-    elif linear is None and trainer.is_world_process_zero():
+    elif linear is None:
         fresh = data.kind == "images" and arguments.nets.model_name_or_path is None
         why = "the net of images is not pretrained" if fresh else why_no_baseline(trainer, prepared.splits)
         try:
@@ -416,11 +416,12 @@ def before(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> bo
 def evaluate(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> Ending:
     """Let an MLP take in the logistic regression, judge all splits with the trained nets, and say how the figures are
     reported."""
-    trainer, facts = cast(SealTrainer, prepared.trainer), card_facts(data, arguments)
-    found = averaged(trainer, prepared.baseline, prepared.splits)
+    trainer, baseline, found = cast(SealTrainer, prepared.trainer), prepared.baseline, None
+    if baseline is not None and baseline.name == FEATURES:
+        found = average_with_regression(trainer, regressions=baseline.regressions)
     if found is not None:
-        arguments.say(AVERAGED.format(name=data.name, found=found))
-    return label_ending(trainer, prepared.splits, data, facts, prepared.baseline, found)
+        arguments.say(AVERAGED.format(data.name, *found))
+    return label_ending(trainer, prepared.splits, data, card_facts(data, arguments), baseline, found is not None)
 
 
 PROGRAM = Program(

@@ -22,7 +22,7 @@ from .cards import CARDS, card_of
 from .decisions.label_decisions import LabelDecisions
 from .decisions.targets import F1_MACRO, F1_MICRO, LOWER_IS_BETTER, target_of
 from .evaluation import BESIDE, DECODER_FIGURES, FIGURES, GRID_DECISIONS, GRID_KINDS, evaluate_multilabel
-from .linear import ALONE, Averaged, LinearBaseline, figures_of
+from .linear import ALONE, LinearBaseline, figures_of, without_regression
 from .metrics import decided_and_gold, label_report
 from .page import Judged, label_facts, row_facts
 from .task_losses import TASK_LOSSES
@@ -42,7 +42,7 @@ def label_ending(
     data: Any,
     card: Mapping[str, Any] | None = None,
     baseline: LinearBaseline | None = None,
-    averaged: Averaged | None = None,
+    averaged: bool = False,
 ) -> Ending:
     """Evaluate a multi-label run under all decoders. Its report writes `_predictions.jsonl` and `label_report.json` of
     the test split.
@@ -52,11 +52,13 @@ def label_ending(
         data: from [`load_multilabel`].
         card: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
         baseline: a logistic regression that was fitted beside the task-net.
-        averaged: what is known of the net without it, if the net has taken it in.
+        averaged: True if the net has taken it in.
     """
     found = evaluate_multilabel(trainer, rows["eval"], rows.get("test"))
     beside = {} if baseline is None else {baseline.name: baseline.probabilities}
-    beside |= {} if averaged is None else {ALONE: averaged.alone}
+    if baseline is not None and averaged:
+        linear = baseline.probabilities
+        beside[ALONE] = {split: without_regression(p, linear[split]) for split, (p, _) in found.predicted.items()}
     for name, of_splits in beside.items():
         known = {split: labels for split, (_, labels) in found.predicted.items()}
         found.metrics.update(figures_of(trainer, name, of_splits, known))

@@ -10,17 +10,25 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from tiny_images import saved_encoder, write_folder
 from tiny_models import LABELS, tiny_config, tiny_texts, tiny_tokenizer
-from transformers import AutoModel, AutoModelForSequenceClassification
+from transformers import AutoModel, AutoModelForSequenceClassification, set_seed
 
-from seal_hf import SealForMultiLabel, load_multilabel
+from seal_hf import (
+    SealForMultiLabel,
+    SealTrainer,
+    SealTrainingArguments,
+    TensorRows,
+    average_with_regression,
+    load_multilabel,
+)
+from seal_hf.cli.recipes import packaged_recipe, read_recipe
 from seal_hf.core.decisions import folds
 from seal_hf.decisions import LabelDecisions
 from seal_hf.reports.run_page import figures_section
-from seal_hf.tasks.labels import linear
 from seal_hf.tasks.labels import linear as training
+from seal_hf.tasks.labels import logistic
 from seal_hf.tasks.labels import program as mlc
-from seal_hf.tasks.labels.linear import cross_validated, fit_logistic
-from seal_hf.tasks.labels.metrics import multilabel_metrics, tune_threshold
+from seal_hf.tasks.labels.logistic import cross_validated, fit_logistic
+from seal_hf.tasks.labels.metrics import multilabel_compute_metrics, multilabel_metrics, tune_threshold
 from seal_hf.tasks.labels.report import closing_table
 
 QUIET = "--report_to none --report false --use_cpu true --disable_tqdm true".split()
@@ -89,11 +97,11 @@ def test_unknown_entries_are_left_out_and_labels_of_one_value_get_their_frequenc
 def test_cross_validation_takes_the_pair_that_decides_other_rows_best(monkeypatch):
     """Every pair by scikit-learn, on the same folds."""
     x, labels = problem(90, 30)
-    monkeypatch.setattr(linear, "LEVELS", (0.03, 1.0, 100.0))
+    monkeypatch.setattr(logistic, "LEVELS", (0.03, 1.0, 100.0))
     z, y, values = standardised(x), labels.numpy(), {}
     order = np.random.default_rng(0).permutation(90)
     for balanced in (False, True):
-        for level in linear.LEVELS:
+        for level in logistic.LEVELS:
             p = np.zeros((90, 3))
             model = LogisticRegression(C=level / 30, class_weight="balanced" if balanced else None)
             for others, held in folds(90, 3):
@@ -307,6 +315,69 @@ def test_a_net_that_has_taken_it_in_and_is_behind_it_says_so(tmp_path, short, ca
     assert "A logistic regression on the same features is better on validation rows" in said
 
 
+def trained(folder, rows=TensorRows, **options):
+    """A script's trainer after the training, with the settings of the command's recipe."""
+    set_seed(42)
+    data = load_multilabel(str(folder), label_columns=["a", "b", "c"])
+    settings = {**read_recipe(packaged_recipe("features")), "num_train_epochs": 3, **options}
+    del settings["patience"]
+    args = SealTrainingArguments(
+        str(folder / "script"), energy_loss="ce", report_to="none", use_cpu=True, disable_tqdm=True, **settings
+    )
+    set_seed(42)
+    model, splits = SealForMultiLabel.for_data(data, hidden_size=8), (data.train, data.validation)
+    train, validation = (rows(split) for split in splits)
+    given = {"train_dataset": train, "eval_dataset": validation, "compute_metrics": multilabel_compute_metrics}
+    trainer = SealTrainer(model, args, **given)
+    trainer.train()
+    return trainer, data
+
+
+@pytest.mark.parametrize("rows", [TensorRows, lambda table: table])
+def test_a_script_has_the_net_and_the_figures_of_the_command(rows, tmp_path, short):
+    """The same function after the same training; of rows as tensors and of a plain table."""
+    flags = of_features(tmp_path)
+    mlc.main([*flags, *short, "--output_dir", str(tmp_path / "out")])
+    written = json.loads((tmp_path / "out/all_results.json").read_text(encoding="utf-8"))
+    trainer, data = trained(tmp_path, rows)
+    trainer.fit_decisions()  # of the net without it
+    with_it, without = average_with_regression(trainer)
+    assert with_it > without and not hasattr(trainer.model.config, "decisions")
+    trainer.fit_decisions()
+    trainer.save_model(str(tmp_path / "final"))
+    saved, of_command = (
+        SealForMultiLabel.from_pretrained(tmp_path / name, with_loss_net=False) for name in ("final", "out")
+    )
+    for name, weight in of_command.task_net.state_dict().items():
+        torch.testing.assert_close(saved.task_net.state_dict()[name], weight)
+    _, decided = saved.predict(features=torch.tensor(np.asarray(data.test["features"])))
+    figures = multilabel_metrics(decided.double().numpy(), np.asarray(data.test["labels"]))
+    assert figures["f1_example"] == pytest.approx(written["test_f1_example_decided"])
+
+
+def test_a_script_is_told_what_cannot_hold_a_regression_or_be_read(tmp_path):
+    of_features(tmp_path)
+    trainer, data = trained(tmp_path, max_steps=1, num_train_epochs=1)
+    with pytest.raises(ValueError, match="got rows as dict; expected TensorRows, or a datasets.Dataset"):
+        average_with_regression(trainer, {"a": trainer.eval_dataset})
+    trainer.model = torch.nn.Linear(6, 3)
+    with pytest.raises(ValueError, match="got a Linear; expected an MLPForMultiLabel"):
+        average_with_regression(trainer)
+
+
+def test_test_rows_are_predicted_once(tmp_path, short, monkeypatch):
+    """What the net gave without the regression follows from what it gives with it."""
+    predicted, predict = [], SealTrainer.predict
+
+    def counted(trainer, rows, *given, **named):
+        predicted.append(len(rows))
+        return predict(trainer, rows, *given, **named)
+
+    monkeypatch.setattr(SealTrainer, "predict", counted)
+    metrics = mlc.main([*of_features(tmp_path), *short, "--output_dir", str(tmp_path / "out")])
+    assert "test_f1_example_net_alone" in metrics and predicted.count(60) == 1
+
+
 def turned(baseline):
     """A regression that says the opposite."""
     regressions = baseline.regressions._replace(weight=-9 * baseline.regressions.weight)
@@ -322,7 +393,7 @@ def test_an_mlp_stays_alone_where_validation_loses(tmp_path, short, monkeypatch,
     assert not SealForMultiLabel.from_pretrained(out, with_loss_net=False).config.linear_skip
 
 
-def test_a_net_with_a_regression_is_trained_on_and_averages_again(tmp_path, short):
+def test_a_net_with_a_regression_is_trained_on_and_averages_again(tmp_path, short, capsys):
     """The mean of a net that has one, and of another, has the halves of both in one linear term."""
     flags, out = [*of_features(tmp_path), *short], tmp_path / "out"
     mlc.main([*flags, "--output_dir", str(out)])
@@ -334,8 +405,11 @@ def test_a_net_with_a_regression_is_trained_on_and_averages_again(tmp_path, shor
         torch.testing.assert_close(net(x).logits.double(), expected, atol=1e-5, rtol=1e-5)
     again = [*flags, "--model_name_or_path", str(out), "--output_dir", str(tmp_path / "again")]
     again = [word for word in again if word not in ("--hidden_size", "8")]
+    capsys.readouterr()
     metrics = mlc.main(again)
     assert 0 < metrics["test_f1_example_decided"] <= 1
+    said = capsys.readouterr().out  # it still holds the earlier one
+    assert "example F1 of the net without this logistic regression" in said and "net alone" not in said
     with pytest.raises(ValueError, match="Use a fresh net .no --model_name_or_path."):
         alone = ["--linear", "true", "--output_dir", str(tmp_path / "alone")]
         mlc.main([word for word in again[:-2] if word not in ("--loss", "ce", *short)] + alone)
