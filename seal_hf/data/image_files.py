@@ -14,6 +14,7 @@ from ..core.masks import IGNORE
 from ..utils.files import visible
 from .common import DataError
 from .late import datasets
+from .name_files import Colour
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 RANGE_16 = 2**16 - 1  # largest value of 16 bits
@@ -83,9 +84,15 @@ def _upright(image: Any) -> Any:
 
 
 class MaskFiles:
-    """Reads masks that belong together, in which an index of a palette has one colour."""
+    """Reads masks that belong together, in which an index of a palette has one colour.
 
-    def __init__(self) -> None:
+    Args:
+        ids: the classes of colours, for masks that are drawn in colours; None: masks hold class ids.
+        source: the file with these colours, for messages.
+    """
+
+    def __init__(self, ids: dict[Colour, int] | None = None, source: Any = None):
+        self._ids, self._source = ids, source
         self._colours: dict[int, tuple[tuple[int, ...], str]] = {}  # index -> its colour, and where it was seen first
 
     def values(self, mask: Any, where: str | None = None) -> np.ndarray:
@@ -99,6 +106,8 @@ class MaskFiles:
             DataError: an index has another colour than in a mask before: each file numbers its colours by itself.
         """
         image = _opened_cell(mask)
+        if self._ids is not None:
+            return self._of_colours(as_rgb(pixels(image), where or str(mask)), where or str(mask))
         values = _array(image)
         if getattr(image, "mode", None) != "P":
             return values
@@ -119,6 +128,26 @@ class MaskFiles:
                     "colours into ids, and save all masks with one palette or as grey values."
                 )
         return values
+
+    def _of_colours(self, drawn: np.ndarray, where: str) -> np.ndarray:
+        """(H, W, 3) colours -> (H, W) class ids. Raises DataError for a colour that has no class."""
+        assert self._ids is not None
+        codes, which = np.unique(drawn @ np.array([1 << 16, 1 << 8, 1]), return_inverse=True)  # a number for a colour
+        colours = [(code >> 16, code >> 8 & 255, code & 255) for code in codes.tolist()]
+        unknown = next((colour for colour in colours if colour not in self._ids), None)
+        if unknown is not None:
+            raise DataError(
+                f"{where}: the mask has the colour {unknown}, which no class in {self._source} has. Add a line for it. "
+                "Save masks as PNG: JPEG and resizing change colours."
+            )
+        return np.array([self._ids[colour] for colour in colours], np.uint8)[which].reshape(drawn.shape[:2])
+
+
+def is_coloured(mask: Path) -> bool:
+    """True for a mask with red, green and blue, not one whose alpha channel says all."""
+    values = np.asarray(opened(mask))
+    varies = values.ndim == 3 and (values[..., :3] != values[0, 0, :3]).any()
+    return values.shape[2:] == (3,) or (values.shape[2:] == (4,) and bool(varies))
 
 
 def _is_black_and_white(palette: np.ndarray, used: np.ndarray) -> bool:

@@ -81,7 +81,11 @@ class MaskValues:
         if mask.ndim != 2:
             what, then = "", "Name another column by `mask_column` (--mask_column), if it is that of a table."
             if mask.ndim == 3:
-                what, then = " with different channels", "Turn colours into ids, in an index or palette PNG."
+                what = " with different channels"
+                then = (
+                    "In a folder of masks give the colours of the classes in class_dict.csv, a line `name,r,g,b` for "
+                    "each. Else turn colours into ids, in an index or palette PNG."
+                )
             raise DataError(
                 f"{where}: the mask has shape {mask.shape}{what}; expected one channel (H, W) of class ids. {then}"
             )

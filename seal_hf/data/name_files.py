@@ -13,11 +13,13 @@ from .line_files import not_utf8
 
 LINES = ("classes.txt", "class_names.txt", "label_names.txt", "labelmap.txt")
 MAPS = ("id2label.json", "label2id.json", "labels.json", "label.json", "classes.json", "class_names.json")
-COLOURS = re.compile(r"\n[^:]*:\d+,\d+,\d+:")
+COLOUR_FILES = ("class_dict.csv", "label_class_dict.csv", "labelmap.txt")
+COLOURED = re.compile(r"(.+?)\s*[:,]\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\b(?::.*)?")  # a name and its colour
 NUMBERED = (  # a line, and the groups of its number and name
     (re.compile(r"(\d+)[\s,;:]+(.+)"), 1, 2),
     (re.compile(r"(.*\S)[\s,;:]+(\d+)"), 2, 1),
 )
+Colour = tuple[int, int, int]
 LABEL_LIST = "labels.txt"  # of label sets; a tsv beside it has no header
 
 
@@ -78,16 +80,39 @@ def _read(file: Path) -> list[str] | None:
 
 
 def _of_lines(lines: list[str]) -> list[str]:
-    """The names in lines, without numbers that count them from 0, as in `0 cat` or `cat,0`, and without the colours of
-    CVAT's `labelmap.txt`."""
-    if lines[0].startswith("#") and COLOURS.search(lines[0] + "\n" + lines[-1]):
-        return [line.partition(":")[0].strip() for line in lines if not line.startswith("#")]
+    """The names in lines, without numbers that count them from 0, as in `0 cat` or `cat,0`, and without colours."""
+    if coloured := _coloured(lines):
+        return [name for name, _ in coloured]
     for pattern, number, name in NUMBERED:
         found = [pattern.fullmatch(line.strip()) for line in lines]
         pairs = {match[name]: match[number] for match in found if match}
         if [*pairs.values()] == [str(i) for i in range(len(lines))]:
             return [*pairs]
     return [line.strip() for line in lines]
+
+
+def _coloured(lines: list[str]) -> list[tuple[str, Colour]]:
+    """The names and colours in lines, perhaps below a header, as CVAT and CamVid write them; empty for other lines."""
+    found = [COLOURED.fullmatch(line.strip()) for line in lines if line.strip()]
+    found = found if found and found[0] else found[1:]
+    return [(each[1], (int(each[2]), int(each[3]), int(each[4]))) for each in found if each] if all(found) else []
+
+
+def colours_beside(folder: Path) -> tuple[Path, dict[str, Colour]] | None:
+    """The file with the colours of classes in a folder, and class -> colour; None without one.
+
+    Raises:
+        DataError: a class or a colour stands in it twice.
+    """
+    file = next((folder / name for name in COLOUR_FILES if (folder / name).is_file()), None)
+    found = _coloured(file.read_text(encoding="utf-8-sig").split("\n")) if file else []
+    if file is None or not found:
+        return None
+    twice = next((colour for colour, count in Counter(colour for _, colour in found).items() if count > 1), None)
+    if twice is not None:
+        raise DataError(f"{file}: two classes have the colour {twice}. Give each class its own.")
+    _each_once(file, [name for name, _ in found])
+    return file, dict(found)
 
 
 def _of_json(value: Any) -> list[str] | None:

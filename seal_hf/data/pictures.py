@@ -30,12 +30,14 @@ from .image_files import (
     files_by_stem,
     folders_beside,
     image_folders,
+    is_coloured,
     paired_files,
     pixels,
     size_of,
 )
 from .image_tables import check_files
 from .mask_values import MaskValues, find_names
+from .name_files import colours_beside
 from .row_tables import Chunk, parts
 from .stored_arrays import StoredArray
 from .table_sources import ALL, SPLIT_WORDS, Tables, by_split, chosen_split, is_stored, split_of, tables_of
@@ -406,8 +408,10 @@ def pictures_by_split(path: Path) -> dict[str, Pictures]:
     drawn = pair is not None and any(file.suffix.lower() in IMAGE_SUFFIXES for file in pair[1].rglob("*"))
     if not drawn and (annotated := coco_files(path)):
         return _of_coco(annotated, path if path.is_dir() else path.parent)
-    folders, read = _folders(path), MaskFiles()
-    splits = {split: _of_folders(read, *found) for split, found in folders.items()}
+    folders = _folders(path)
+    read, names, notes = _mask_files(path, next(masks for _, masks, _ in folders.values()))
+    splits = {split: _of_folders(read, names, *found) for split, found in folders.items()}
+    next(iter(splits.values())).notes += notes
     masks, listed = next((masks, listed) for _, masks, listed in folders.values())
     if listed is not None:
         left = len(files_by_stem(masks)) - len({name for rows in splits.values() for name in rows.names})
@@ -495,11 +499,24 @@ def _of_coco(files: Sequence[Path], folder: Path) -> dict[str, Pictures]:
     return splits
 
 
-def _of_folders(read: MaskFiles, images: Path, masks: Path, listed: Path | None) -> Pictures:
+def _of_folders(read: MaskFiles, names: list[str] | None, images: Path, masks: Path, listed: Path | None) -> Pictures:
     pairs = paired_files(images, masks, listed)
     files, drawn = [image for image, _ in pairs], [mask for _, mask in pairs]
     own = [file.stem for file in files]
-    return Pictures(own, _files(files, pixels), _files(drawn, read.values), source=str(images.parent), files=files)
+    arrays = _files(files, pixels), _files(drawn, read.values)
+    return Pictures(own, *arrays, source=str(images.parent), files=files, class_names=names)
+
+
+def _mask_files(path: Path, masks: Path) -> tuple[MaskFiles, list[str] | None, list[str]]:
+    """What reads the masks of a folder; the names of their classes if they are drawn in colours that a file beside the
+    data names, and a note. Of two classes, the background comes first."""
+    colours = colours_beside(path) or colours_beside(path.parent)
+    if colours is None or not is_coloured(next(iter(files_by_stem(masks).values()))):
+        return MaskFiles(), None, []
+    file, found = colours
+    names = sorted(found, key=lambda name: len(found) == 2 and name.lower() not in NO_CLASS)
+    ids = {found[name]: i for i, name in enumerate(names)}
+    return MaskFiles(ids, file), names, [f"masks are read by the colours in {file.name}."]
 
 
 Found = tuple[Path, Path, Path | None]  # folders of images and masks, and a list of the images to take

@@ -274,6 +274,56 @@ def test_masks_whose_files_number_their_colours_by_themselves_are_refused(tmp_pa
     assert (str(file) if kind == "folder" else "row 7") in str(caught.value)
 
 
+COLOURS = np.array([(128, 128, 128), (128, 64, 128), (64, 0, 128), (0, 128, 0), (0, 0, 0)], np.uint8)
+
+
+def write_colours(folder, images, masks, file, line="{},{},{},{}\n", header="name,r,g,b\n"):
+    write(folder, images, COLOURS[np.minimum(masks, 4)])
+    lines = (line.format(name, *colour) for name, colour in zip([*NAMES, "Void"], COLOURS, strict=True))
+    (folder / file).write_text(header + "".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "header"),
+    [
+        ("class_dict.csv", "{},{},{},{}\n", "name,r,g,b\n"),
+        ("label_class_dict.csv", "{}, {}, {}, {}\n", " name, r, g, b\n"),
+        ("labelmap.txt", "{}:{},{},{}::\n", "# label:color_rgb:parts:actions\n"),
+    ],
+)
+def test_masks_in_colours_are_read_by_a_file_of_colours(tmp_path, file, line, header):
+    """As CamVid and CVAT write them. Oracle: the same masks as ids."""
+    images, masks = pictures()
+    write_colours(tmp_path, images, masks, file, line, header)
+    data = load_masks(str(tmp_path), ignore_index=4)
+    assert_read(data, images, masks)
+    assert data.label_names == [*NAMES, "Void"] and f"masks are read by the colours in {file}." in data.notes
+    gold = pictures_of(tmp_path, True, MaskValues(ignore_index=4), 5, [*NAMES[::-1], "Void"])
+    assert np.array_equal(next(iter(gold)).mask, np.where(masks[0] == 255, 255, 3 - masks[0]))
+    (tmp_path / file).write_text(header + line.format("sky", *COLOURS[0]))
+    with pytest.raises(DataError, match=rf"has the colour \(\d+, .*which no class in .*{file} has. Add a line"):
+        load_masks(str(tmp_path))
+    (tmp_path / file).write_text(header + line.format("a", 0, 0, 0) + line.format("b", 0, 0, 0))
+    with pytest.raises(DataError, match=r"two classes have the colour \(0, 0, 0\)"):
+        load_masks(str(tmp_path))
+    (tmp_path / file).unlink()
+    with pytest.raises(DataError, match="give the colours of the classes in class_dict.csv"):
+        load_masks(str(tmp_path))
+
+
+def test_of_two_colours_the_background_is_the_first_class(tmp_path):
+    """As in DeepGlobe's roads. Masks of one channel hold ids, not colours."""
+    images, masks = pictures(classes=2)
+    masks[:, 1, 1] = 0
+    write(tmp_path, images, np.stack([masks * 255] * 3, -1))
+    (tmp_path / "class_dict.csv").write_text("name,r,g,b\nroad,255,255,255\nbackground,0,0,0\n")
+    data = load_masks(str(tmp_path))
+    assert_read(data, images, masks)
+    assert data.label_names == ["background", "road"]
+    write(tmp_path, images, masks)
+    assert load_masks(str(tmp_path)).label_names == ["background", "foreground"]
+
+
 def test_a_file_of_names_may_begin_with_a_byte_order_mark(tmp_path):
     images, masks = pictures()
     np.savez(tmp_path / "all.npz", images=images, masks=masks)
