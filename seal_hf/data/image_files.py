@@ -6,6 +6,7 @@ import mimetypes
 from collections.abc import Collection
 from os.path import commonprefix
 from pathlib import Path
+from string import digits as DIGITS
 from typing import Any
 
 import numpy as np
@@ -264,8 +265,8 @@ def folders_beside(folder: Path) -> list[tuple[Path, Path]]:
 
 
 def paired_files(images: Path, masks: Path, listed: Path | None = None) -> list[tuple[Path, Path]]:
-    """The files in a folder of images, sorted by name, each with its mask. Names of masks may all end alike, as
-    `a_mask.png` for `a.jpg`.
+    """The files in a folder of images, sorted by name, each with its mask. The names may differ as [`_by_images`]
+    says.
 
     Args:
         listed: a list of the images to take, see [`_names_in`]; default: all.
@@ -274,7 +275,7 @@ def paired_files(images: Path, masks: Path, listed: Path | None = None) -> list[
         DataError: an image without a mask or a mask without an image; or as [`files_by_stem`].
     """
     pictures, drawn = files_by_stem(images), files_by_stem(masks)
-    drawn = _without_ending(drawn, pictures)
+    drawn = _by_images(drawn, pictures)
     if listed is not None:
         names = _names_in(listed, pictures)
         for what, of, part in (("image", pictures, images), ("mask", drawn, masks)):
@@ -306,12 +307,27 @@ def _name_of(file: str) -> str:
     return path.stem if path.suffix.lower() in IMAGE_SUFFIXES else path.name
 
 
-def _without_ending(masks: dict[str, Path], images: Collection[str]) -> dict[str, Path]:
-    """Masks by the names of images, where the names of all masks end in the same way."""
+def _by_images(masks: dict[str, Path], images: Collection[str]) -> dict[str, Path]:
+    """Masks by the names of images. The names of all masks may end alike, as `a_mask` for `a`, and those of all images
+    and masks may begin and end alike, as `image_1` and `mask_1`, or `1_training` and `1_manual1`."""
     if masks.keys() & set(images):
         return masks
-    alike = commonprefix([stem[::-1] for stem in masks])[::-1]
+    alike = _end([*masks])
     for length in range(len(alike), 0, -1):
-        if all(stem[:-length] in images for stem in masks):
+        if any(stem[:-length] in images for stem in masks):
             return {stem[:-length]: file for stem, file in masks.items()}
+    own, of_images = _different_parts([*masks]), _different_parts([*images])
+    if own.keys() == of_images.keys() and len(own) == len(masks) == len(images):
+        return {of_images[part]: masks[own[part]] for part in of_images}
     return masks
+
+
+def _different_parts(stems: list[str]) -> dict[str, str]:
+    """The part of each name in which names differ -> the name. Digits are in that part, as in 10, 11, 12."""
+    begin, end = commonprefix(stems).rstrip(DIGITS), _end(stems).lstrip(DIGITS)
+    return {stem[len(begin) : len(stem) - len(end)]: stem for stem in stems}
+
+
+def _end(stems: list[str]) -> str:
+    """How all names end."""
+    return commonprefix([stem[::-1] for stem in stems])[::-1]

@@ -439,6 +439,29 @@ def test_each_split_may_have_its_masks_beside_it(tmp_path, names):
     assert [numbers_of(rows) for rows in (data.train, data.validation, data.test)] == [[*n] for n in parts.values()]
 
 
+@pytest.mark.parametrize("names", [("image_{}", "mask_{}"), ("{}_training", "{}_manual1"), ("a1_{}_sat", "b_{}_gt")])
+def test_names_of_images_and_masks_may_begin_and_end_alike(tmp_path, names):
+    """As in DRIVE and DeepGlobe. Oracle: the same files with equal names."""
+    write_masks(tmp_path / "plain" / "images", tmp_path / "plain" / "masks", range(10, 22))
+    write_masks(tmp_path / "images", tmp_path / "masks", range(10, 22))
+    for part, name in zip(("images", "masks"), names, strict=True):
+        for file in [*(tmp_path / part).iterdir()]:
+            file.rename(file.with_stem(name.format(file.stem)))
+    data, plain = load_masks(str(tmp_path)), load_masks(str(tmp_path / "plain"))
+    assert (data.train.images == plain.train.images).all() and (data.train.masks == plain.train.masks).all()
+    file = next((tmp_path / "masks").iterdir())
+    file.rename(file.with_stem(names[1].format(99)))
+    with pytest.raises(DataError, match="no file of this name in"):
+        load_masks(str(tmp_path))
+
+
+def test_a_mask_without_an_image_is_named_where_all_masks_end_alike(tmp_path):
+    write_masks(tmp_path / "images", tmp_path / "masks", range(12), "_mask")
+    (tmp_path / "images" / "7.png").unlink()
+    with pytest.raises(DataError, match="7_mask.png: no file of this name in .*images. Give"):
+        load_masks(str(tmp_path))
+
+
 @pytest.mark.parametrize("line", ["{}", "{}.png", "/any/images/{0}.png /any/masks/{0}.png", "number {}.png"])
 def test_lists_of_splits_beside_the_folders_are_read(tmp_path, line):
     write_masks(tmp_path / "images", tmp_path / "masks", range(12))
