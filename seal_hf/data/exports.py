@@ -118,7 +118,9 @@ def _results(row: dict[str, Any], left_out: Counter[str]) -> list[tuple[str, str
         elif {"start", "end"} <= value.keys():
             types = value.get("labels") or value.get("hypertextlabels") or []
             left_out["spans without a label left out"] += not types
-            found.append((name, "spans", [[value["start"], value["end"], kind] for kind in types]))
+            own = str(value.get("text") or "").replace("\\n", "\n")
+            span = {"start": value["start"], "end": value["end"], "text": own}
+            found.append((name, "spans", [{**span, "label": kind} for kind in types]))
     return found
 
 

@@ -182,11 +182,15 @@ def tags_of_spans(
         DataError: a span outside of the text, or of another form.
     """
     tags = ["O"] * len(places)
-    for span in spans:
+    read = [_span(span, place) for span in spans]
+    if of_utf16 := _of_utf16(text, places, read):
+        read = of_utf16
+        counts["rows count characters as UTF-16 does, an emoji as two: their spans are read so"] += 1
+    for span, (start, end, _) in zip(spans, read, strict=True):
         own = next((span[name] for name in ("text", "word") if isinstance(span, dict) and span.get(name)), None)
-        if isinstance(own, str) and own.strip() != text[slice(*_span(span, place)[:2])].strip():
+        if isinstance(own, str) and own.strip() != text[start:end].strip():
             counts["spans have another text than that of their characters"] += 1
-    for start, end, kind in sorted((_span(span, place) for span in spans), key=lambda span: (span[0], -span[1])):
+    for start, end, kind in sorted(read, key=lambda span: (span[0], -span[1])):
         if not 0 <= start < end <= len(text):
             raise DataError(
                 f"{place}: the span {start} to {end} of type {kind!r} is not in the text, which has {len(text)} "
@@ -204,6 +208,19 @@ def tags_of_spans(
             for i in inside:
                 tags[i] = f"{'B' if i == inside[0] else 'I'}-{kind}"
     return tags
+
+
+def _of_utf16(
+    text: str, places: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int, str]]
+) -> list[tuple[int, int, str]] | None:
+    """The spans of a tool that counts characters as JavaScript does, in our count; None if more of them are those of
+    words as they are."""
+    if text.isascii() or max(text) <= "\uffff":
+        return None
+    place_of = {end: i for i, end in enumerate(accumulate((1 + (char > "\uffff") for char in text), initial=0))}
+    found = [(place_of.get(start, -1), place_of.get(end, -1), kind) for start, end, kind in spans]
+    of_words, of_utf16 = ([_are_at([span[:2]], places) for span in some] for some in (spans, found))
+    return found if sum(of_utf16) > sum(of_words) and all(min(span[:2]) >= 0 for span in found) else None
 
 
 def are_alike(tags: Sequence[str], others: Sequence[str]) -> bool:

@@ -389,6 +389,33 @@ def test_corrected_spans_are_the_gold_tags(tmp_path):
     assert [row.gold for row in named] == [row["tags"] for row in rows]
 
 
+@pytest.mark.parametrize("tool", ["doccano", "Label Studio"])
+@pytest.mark.parametrize("encoding", ["utf-32-le", "utf-16-le"])
+def test_spans_may_count_an_emoji_as_two_characters(tmp_path, tool, encoding):
+    """As JavaScript does. Oracle: the words of the spans."""
+    size = {"utf-32-le": 4, "utf-16-le": 2}[encoding]
+    rows = []
+    for text, words in (
+        ("😀 Ann went 👍🏽 to New York.", ["Ann", "New York"]),
+        ("🎉🎉 no name", []),
+        ("Bob 😀", ["Bob"]),
+    ):
+        begins = [len(text[: text.index(word)].encode(encoding)) // size for word in words]
+        spans = [[a, a + len(word), "X"] for a, word in zip(begins, words, strict=True)]
+        if tool == "doccano":
+            rows.append({"text": text, "label": spans})
+            continue
+        pairs = zip(spans, words, strict=True)
+        values = [{"start": a, "end": b, "text": word, "labels": ["X"]} for (a, b, _), word in pairs]
+        result = [{"type": "labels", "from_name": "l", "value": value} for value in values]
+        rows.append({"data": {"text": text}, "annotations": [{"result": result}]})
+    file = SentenceFile(written(tmp_path, "a.jsonl", lines(*rows)), GOLD._replace(tags=("O", "B-X", "I-X")))
+    found = [[word for word, tag in zip(row.words, row.gold, strict=True) if tag != "O"] for row in file]
+    assert found == [["Ann", "New", "York"], [], ["Bob"]] and file.total == 3
+    said = ["a.jsonl: 1 rows count characters as UTF-16 does, an emoji as two: their spans are read so."]
+    assert file.notes == (said if size == 2 else [])
+
+
 def test_the_columns_of_training_are_read_where_a_file_has_them(tmp_path):
     trained = {"trained": {"word_column": 1, "tag_column": 2}}
     numbered = written(tmp_path, "a.conll", "7 In O x\n9 Rome B-LOC y\n")
