@@ -3,7 +3,8 @@
     ( (S (NP-SBJ (DT the) (NN cat)) (VP (VBD slept) (NP (-NONE- *)))))
 
 Reading removes traces (`-NONE-`) with the constituents that they leave empty, the function tags and indices of labels
-(`NP-SBJ-1` becomes `NP`), and a root without a label or called ROOT, TOP or S1 above a single tree. Unary chains stay.
+(`NP-SBJ-1` becomes `NP`), their features (`NN##case=nom##` becomes `NN`), and a root without a label or called ROOT,
+TOP, S1 or VROOT above a single tree. Unary chains stay.
 Words are read without their escapes: `-LRB-` is `(`, and `\\/` is `/`.
 """
 
@@ -18,7 +19,8 @@ from ..core.trees import ROOT, tree_spans, tree_tags
 from .common import DataError
 
 TRACE = "-NONE-"
-ROOTS = ("", ROOT, "TOP", "S1")  # labels of the root
+ROOTS = ("", ROOT, "TOP", "S1", "VROOT")  # labels of the root
+FEATURES = re.compile("##.*##$")  # behind a label, as in SPMRL: `NN##case=nom##`
 UNKNOWN_POS = "XX"  # written for a word whose part of speech is not known
 ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
 _WORDS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
@@ -134,7 +136,7 @@ class _Node:
     def read(self, token: str, where: str) -> None:
         """Take a label or a word."""
         if not self.label and not self.children:
-            self.label = token
+            self.label = FEATURES.sub("", token) or token
         elif self.children or self.word is not None:
             raise DataError(_mixed(where, self, token))
         else:

@@ -4,10 +4,10 @@
     1   Zaman    NNP  *)     -     -        *)
     2   killed   VBD  (VP*   kill  kill.01  (V*)
 
-CoNLL-2012, which has document and part before them, CoNLL-2009, whose roles are those of single words, and the files
-that the scripts of CoNLL-2005 write, with word, POS, parse bit, entity, sense, lemma and roles, are known by their
-columns. There is one example per proposition, or column of roles: its words, BIO tags of its roles, and `predicate`,
-the index of the first word of its `V`.
+CoNLL-2012, which has document and part before them, CoNLL-2009 and Universal PropBank, whose roles are those of single
+words, and the files that the scripts of CoNLL-2005 write, with word, POS, parse bit, entity, sense, lemma and roles,
+are known by their columns. There is one example per proposition, or column of roles: its words, BIO tags of its roles,
+and `predicate`, the index of the first word of its `V`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .columns import Line, blocks_of, is_conll_2012
+from .columns import NO_WORD, Line, blocks_of, is_conll_2012
 from .common import DataError
 from .sentences import Rows, Sentence, collected
 
 WORD, POS, FRAME, FIRST_ROLE = 1, 2, 4, 6
+OWN = "roles that a predicate has in its own proposition are read as V"
 COUNTED = ("sentences", "without a proposition", "without V")  # sentences, those, and propositions
 
 
@@ -46,6 +47,7 @@ def read_srl(path: Path) -> tuple[Rows, list[str]]:
     notes = [f"{path.name}: {len(rows['words'])} propositions of {sentences} sentences."]
     notes += [f"{path.name}: {without} sentences without a proposition dropped."] if without else []
     notes += [f"{path.name}: {no_verb} propositions without V dropped: their predicate is unknown."] if no_verb else []
+    notes += [f"{path.name}: {counts[OWN]} {OWN}."] if counts[OWN] else []
     return rows, notes
 
 
@@ -64,6 +66,7 @@ class Layout(NamedTuple):
 
 PLAIN, CONLL_2005, CONLL_2012 = Layout(), Layout(0, 1, 5), Layout(3, 4, 7, 11, 1)
 CONLL_2009 = Layout(1, 4, 12, 14, single=True, empty="_")
+UNIVERSAL = Layout(1, 3, 10, 11, single=True, empty="_")  # Universal PropBank: CoNLL-U, frame and roles
 
 
 def layout_of(block: list[Line]) -> Layout:
@@ -73,6 +76,8 @@ def layout_of(block: list[Line]) -> Layout:
         return CONLL_2012
     if len(cells) >= CONLL_2009.roles and all(line.cells[12:13] in (["_"], ["Y"]) for line in block):
         return CONLL_2009
+    if len(cells) >= UNIVERSAL.roles and all(line.cells[6].isdigit() for line in block):  # the head of a word
+        return UNIVERSAL
     if all("*" in "".join(line.cells[2:3]) for line in block):  # the parse, where the others have the part of speech
         return CONLL_2005
     return PLAIN
@@ -94,10 +99,12 @@ def propositions(path: Path, gold: bool, counts: Counter[str]) -> Iterator[Sente
         block = [line for line in block if not (line.text.startswith("#") and len(line.cells) < FIRST_ROLE)]
         if not block:
             continue
-        layout, number = layout_of(block), block[0].number
+        single = [line for line in block if not NO_WORD.fullmatch(line.cells[0])]  # not `2-3` of CoNLL-U
+        layout, number = layout_of(single or block), block[0].number
+        block = single if layout == UNIVERSAL else block
         columns = _columns(block, path, layout)
         words, pos = columns[layout.word], columns[layout.pos]
-        found = _roles(block, columns, path, layout, gold)
+        found = _roles(block, columns, path, layout, gold, counts)
         counts[COUNTED[0]] += 1
         counts[COUNTED[1]] += not found
         for place, tags in found:
@@ -113,7 +120,7 @@ def propositions(path: Path, gold: bool, counts: Counter[str]) -> Iterator[Sente
 
 
 def _roles(
-    block: list[Line], columns: list[list[str]], path: Path, layout: Layout, gold: bool
+    block: list[Line], columns: list[list[str]], path: Path, layout: Layout, gold: bool, counts: Counter[str]
 ) -> list[tuple[int | None, list[str] | None]]:
     """The predicate of each frame of a sentence, None without a `V`, and the BIO tags of its roles, None without
     gold."""
@@ -125,10 +132,12 @@ def _roles(
         raise DataError(
             f"{path}, line {block[0].number}: {len(frames)} words of the sentence have a frame, but there are "
             f"{len(role_columns)} bracket columns; expected one per frame. Read are columns index, word, POS, "
-            "parse bit, frame, sense and roles, and those of CoNLL-2005, CoNLL-2009 and CoNLL-2012."
+            "parse bit, frame, sense and roles, and those of CoNLL-2005, CoNLL-2009, CoNLL-2012 and Universal PropBank."
         )
     if layout.single:
-        roles = [_single(cells, place) for cells, place in zip(role_columns, frames, strict=True)]
+        pairs = [*zip(role_columns, frames, strict=True)]
+        counts[OWN] += sum(cells[place] not in (layout.empty, "V") for cells, place in pairs)
+        roles = [_single(cells, place) for cells, place in pairs]
     else:
         roles = [_bio(cells, block, path, number) for number, cells in enumerate(role_columns)]
     return [(tags.index("B-V") if "B-V" in tags else None, tags if gold else None) for tags in roles]
@@ -147,7 +156,8 @@ def _columns(block: list[Line], path: Path, layout: Layout) -> list[list[str]]:
         if layout == PLAIN and not line.cells[0].isdigit():
             raise DataError(
                 f"{path}, line {line.number}: {line.cells[0]!r} is no index of a word; expected columns index, word, "
-                "POS, parse bit, frame, sense and roles, or those of CoNLL-2005, CoNLL-2009 or CoNLL-2012."
+                "POS, parse bit, frame, sense and roles, or those of CoNLL-2005, CoNLL-2009, CoNLL-2012 or Universal "
+                "PropBank."
             )
     return [list(column) for column in zip(*(line.cells for line in block), strict=True)]
 

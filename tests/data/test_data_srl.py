@@ -94,6 +94,37 @@ Yes UH (S1(INTJ*) * - -
     assert data.train[0]["pos"] == ["PRP", "VBD", "PRP", "VBD", "RB"]
 
 
+def test_universal_propbank(tmp_path):
+    """CoNLL-U with a column of frames and one of roles for each. Its lines of joined words are no words."""
+    lines = """1 He he PRON PRP _ 4 nsubj _ _ _ A0 _
+2-3 doesn't _ _ _ _ _ _ _ _ _ _ _
+2 does do AUX VBZ _ 4 aux _ _ do.01 V A0
+3 n't not PART RB _ 4 advmod _ _ _ _ _
+4 say say VERB VB _ 0 root _ _ say.01 A1 _
+5 3.5 3.5 NUM CD _ 4 obj _ _ _ _ A1
+
+"""
+    lines = "# text = He doesn't say 3.5\n" + lines.replace(" ", "\t")
+    data = load_srl(folder(tmp_path, train=lines, dev=lines))
+    words = ["He", "does", "n't", "say", "3.5"]
+    assert rows(data) == [
+        (words, ["B-A0", "B-V", "O", "B-A1", "O"], 1),
+        (words, ["O", "B-A0", "O", "B-V", "B-A1"], 3),
+    ]
+    assert data.train[0]["pos"] == ["PRON", "AUX", "PART", "VERB", "NUM"]
+
+
+def test_a_role_of_the_predicate_itself_is_counted(tmp_path):
+    """As the nouns of CoNLL-2009 have: a maker is A0 of its own frame. In CoNLL-2005, 1.5 is a word."""
+    line = "{} {} x x NN NN _ _ 0 0 X X {} {} {}\n"
+    lines = line.format(1, "1.5", "_", "_", "A1") + line.format(2, "maker", "Y", "maker.01", "A0") + "\n"
+    data = load_srl(folder(tmp_path, train=lines, dev=lines))
+    assert rows(data) == [(["1.5", "maker"], ["B-A1", "B-V"], 1)]
+    assert "x.train.srl: 1 roles that a predicate has in its own proposition are read as V." in data.notes
+    lines = "1.5 CD (S* * - - (A1*)\nmade VBD *) * 01 make (V*)\n\n"
+    assert rows(load_srl(folder(tmp_path, train=lines, dev=lines))) == [(["1.5", "made"], ["B-A1", "B-V"], 1)]
+
+
 def test_a_proposition_without_v_is_dropped_and_counted(tmp_path):
     data = load_srl(folder(tmp_path, train=TWO.replace("(V*)", "*")))
     assert rows(data) == EXPECTED[1:]

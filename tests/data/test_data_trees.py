@@ -35,6 +35,8 @@ def read(text):
         ("( (S (VP (VB go))) (X (UH oh)))", "(ROOT (S (VP (VB go))) (X (UH oh)))"),
         ("(ROOT (ADVP|PRT (RB up)))", "(ADVP|PRT (RB up))"),
         ("( (NN cat))", "(NN cat)"),
+        ("(VROOT (S (VP (VB go))) ($. .))", "(ROOT (S (VP (VB go))) ($. .))"),
+        ("((NP-SB##case=nom## (ART##lem=der|x=y-z## die) (NN#x Frau)))", "(NP (ART die) (NN#x Frau))"),
         (r"(X (CD 1\/2) (-LRB- -LRB-) (SYM \*) (-RRB- -RCB-))", "(X (CD 1/2) (-LRB- -LRB-) (SYM *) (-RRB- }))"),
     ],
 )
