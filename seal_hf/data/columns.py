@@ -40,6 +40,8 @@ LOOKED_AT = 50  # sentences that tell whether a column numbers the words
 BRACKET = re.compile(r"(\([^()*\s]+)*\*?\)*")
 OF_A_SCHEME = re.compile(r"[BIOESULM](?:[-_].+)?")
 LIKE_A_TAG = re.compile(r"[^\W\d][\w.:+*$-]*|[^\w\s]{1,3}")  # a name, or punctuation: the tag of `#` is often `#`
+OTHERS = {"PubTator": r"\d+\|[ta]\|", "WebAnno's TSV": "#FORMAT=WebAnno", "XML": r"<\?xml"}  # begin of a first line
+AS_SPANS = 'Write an object for each text into a .jsonl: {"text": "Anna went.", "entities": [[0, 4, "PER"]]}.'
 NO_WORD = re.compile("[0-9]+[-.][0-9]+")  # there: the number of several words together, or of an empty node
 
 
@@ -105,6 +107,9 @@ class ColumnFile:
 
     def __init__(self, path: Path, word_column: int | str = 0, tag_column: int | str | None = -1):
         self.path, self.separator = path, separator_of(path)
+        begin = next(lines_of(path), "")
+        if other := next((name for name, mark in OTHERS.items() if re.match(mark, begin)), None):
+            raise DataError(f"{path}: {other} is not read. {AS_SPANS}")
         self.notes_on_columns: list[str] = []
         names, self._header = self._names()
         certain = (

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SPLIT_WORDS = {
     "train": ("train", "training"),
-    "validation": ("validation", "valid", "val", "dev", "testa"),  # testa and testb: CoNLL-2003
+    "validation": ("validation", "valid", "val", "dev", "devel", "development", "testa"),  # testa, testb: CoNLL-2003
     "test": ("test", "testb"),
 }
 EXPECTED = (

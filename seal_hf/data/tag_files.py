@@ -28,7 +28,7 @@ from ..core.tag_schemes import convert, scheme_of, scheme_of_model
 from ..utils.files import visible
 from ..utils.messages import did_you_mean, few
 from .column_choice import LOOKED_AT
-from .columns import ColumnFile, bracket_tags, in_brackets, lines_of, read_columns
+from .columns import AS_SPANS, ColumnFile, bracket_tags, in_brackets, lines_of, read_columns
 from .common import SPLITS, DataError, Origins, find_data
 from .exports import plain_rows
 from .line_files import JSON, json_objects
@@ -166,11 +166,8 @@ def read_splits(
     if path is None or is_stored(path):
         tables = tables_of(dataset, path)
     else:
-        if any(file.suffix == ".ann" for file in (visible(path) if path.is_dir() else (path,))):
-            raise DataError(
-                f"{path}: brat's .ann are not read. Write an object for each text into a .jsonl: "
-                '{"text": "Anna went.", "entities": [[0, 4, "PER"]]}.'
-            )
+        if path.suffix == ".ann" or any(path.rglob("*.ann")):
+            raise DataError(f"{path}: brat's .ann are not read. {AS_SPANS}")
         files = _with_train(split_files(path, notes), path) if path.is_dir() else {ALL: path}
         if not all(map(has_rows, files.values())):
             return path.stem, dataset, _read_files(files, reading, seed, notes)
@@ -278,9 +275,11 @@ def split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
 def _with_train(found: dict[str, Path], folder: Path) -> dict[str, Path]:
     if not found.keys() & {"train", "all"}:
         names = ", ".join(file.name for file in visible(folder)) or "nothing"
+        below = next((file.name for file in visible(folder) if file.is_dir()), None)
+        hint = "" if below is None else f" Folders in it, such as {below}/, are not read: join the files of each split."
         raise DataError(
             f"{folder}: no file for the train split, expected {' or '.join(SPLIT_WORDS['train'])} in its name; "
-            f"found {names}. A single file, given by its path, is split at random."
+            f"found {names}. A single file, given by its path, is split at random.{hint}"
         )
     return found
 

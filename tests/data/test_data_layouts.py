@@ -102,6 +102,13 @@ COLUMN_ROWS = "1\tAnna\tB-PER\tO\n2\tgoes\tO\tO\n\n" * 12
             "has no tag in column 2. .* or name another column by --tag_column 1",
         ),
         ("a.ann", "T1\tPER 0 4\tAnna\n", "brat's .ann are not read. Write an object for each text"),
+        ("a.txt", "7|t|Naloxone.\n7|a|Rats.\n7\t0\t8\tNaloxone\tDrug\tD1\n\n" * 9, "PubTator is not read. Write"),
+        (
+            "a.tsv",
+            "#FORMAT=WebAnno TSV 3.3\n\n" + "#Text=Anna.\n1-1\t0-4\tAnna\tPER[1]\t\n1-2\t4-5\t.\t_\t\n\n" * 9,
+            "WebAnno's TSV is not read. Write an object",
+        ),
+        ("a.xml", '<?xml version="1.0"?>\n<sentence>\n<text>Good</text>\n</sentence>\n', "XML is not read. Write"),
         (
             "a.csv",
             "text,tags\n" + "a b,O O\na b c,O O\n" * 9,
@@ -119,6 +126,25 @@ def test_tags_that_are_not_read_are_refused_with_the_way_out(tmp_path, name, con
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=message):
         load_tags(str(tmp_path / name))
+
+
+def test_folders_of_tags_that_are_not_read_are_refused_with_the_way_out(tmp_path):
+    for split in ("train", "dev"):
+        (tmp_path / split).mkdir()
+        (tmp_path / split / "a.conll").write_text("Anna\tB-PER\n\n" * 12)
+    with pytest.raises(DataError, match="Folders in it, such as dev/, are not read: join the files of each split"):
+        load_tags(str(tmp_path))
+    (tmp_path / "train" / "a.ann").write_text("T1\tPER 0 4\tAnna\n")
+    with pytest.raises(DataError, match="brat's .ann are not read"):
+        load_tags(str(tmp_path))
+
+
+@pytest.mark.parametrize("word", ["devel", "development"])
+def test_words_for_the_validation_file(tmp_path, word):
+    for name, count in (("train.tsv", 12), (f"{word}.tsv", 3), ("test.tsv", 2)):
+        (tmp_path / name).write_text("".join(f"{name}{i}\tB-X\n\n" for i in range(count)))
+    data = load_tags(str(tmp_path))
+    assert [len(rows) for rows in (data.train, data.validation, data.test)] == [12, 3, 2]
 
 
 def test_spans_inside_words_and_others_are_counted(tmp_path):
