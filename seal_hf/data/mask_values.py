@@ -18,6 +18,7 @@ from .name_files import LABEL_LIST, names_beside, names_of_file
 
 TEXT, MAP = "classes.txt", "id2label.json"  # files of names, in a data set's folder or repo
 BINARY = ("background", "foreground")
+FEW_VALUES = 12  # values of masks that are listed: a blurred mask has more
 MOST_UNNAMED = 64  # classes that masks may have without names: a blurred mask has more values
 
 
@@ -123,15 +124,20 @@ class Seen:
 
     Attributes:
         pixels: (256,), how many pixels have each value.
+        ends: the last classes of masks that hold all ids from 0 to it; -1 if a mask leaves one out.
     """
 
     def __init__(self) -> None:
         self.pixels = np.zeros(256, dtype=np.int64)
+        self.ends: set[int] = set()
         self.first: dict[int, str] = {}  # value -> where it was seen first
 
     def add(self, mask: np.ndarray, where: str) -> None:
         counts = np.bincount(mask.ravel(), minlength=256)
         self.pixels += counts
+        held = np.flatnonzero(counts[:IGNORE])
+        if len(held):
+            self.ends.add(len(held) - 1 if held[-1] == len(held) - 1 else -1)
         for value in np.flatnonzero(counts).tolist():
             self.first.setdefault(value, where)
 
@@ -140,13 +146,20 @@ class Seen:
         """The largest class id; -1 without a pixel that counts."""
         return int(np.flatnonzero(self.pixels[:IGNORE]).max(initial=-1))
 
+    @property
+    def may_number_objects(self) -> bool:
+        """True if each mask holds 0, 1, 2, ... to an end of its own, as masks of instances do."""
+        return len(self.ends) > 2 and -1 not in self.ends
+
     def check(self, names: Sequence[str]) -> None:
         """Raises DataError for a value beyond these classes; names its place."""
         if self.largest >= len(names):
+            one_more = self.largest == len(names)
+            way = " If 0 is no class, as in ADE20K, give `reduce_labels` (--reduce_labels true)." if one_more else ""
             raise DataError(
                 f"{self.first[self.largest]}: the mask holds the class {self.largest}, but there are {len(names)} "
                 f"classes, 0 to {len(names) - 1}: {few(names, 5)}. Name all of them ({TEXT} or --class_names), or give "
-                "the value of pixels that do not count by `ignore_index` (--ignore_index)."
+                f"the value of pixels that do not count by `ignore_index` (--ignore_index).{way}"
             )
 
     def numbered(self) -> list[str]:
@@ -163,12 +176,15 @@ class Seen:
             if missing == [*range(1, self.largest)] and self.pixels[0]:
                 raise DataError(
                     f"{self.first[self.largest]}: the masks hold 0, {self.largest} and 255. Write the object as 1, the "
-                    "background as 0 and pixels that do not count as 255."
+                    "background as 0 and pixels that do not count as 255; or three classes as 0, 1 and 2."
                 )
-            from_1 = " If ids begin at 1, give `reduce_labels` (--reduce_labels true)." if missing == [0] else ""
+            way = " If ids begin at 1, give `reduce_labels` (--reduce_labels true)." if missing == [0] else ""
+            held = np.flatnonzero(self.pixels).tolist()
+            if missing != [0] and len(held) < FEW_VALUES:
+                way = f" If {', '.join(map(str, held))} are the classes, write them as 0 to {len(held) - 1}."
             raise DataError(
                 f"{self.first[self.largest]}: the mask holds the value {self.largest}, {found}: these may be no class "
-                f"ids.{from_1} Name all classes ({TEXT} beside the data, or --class_names). Threshold a mask that JPEG "
+                f"ids.{way} Name all classes ({TEXT} beside the data, or --class_names). Threshold a mask that JPEG "
                 "or resizing blurred, and save it as PNG. Give the value of pixels that do not count by `ignore_index` "
                 "(--ignore_index)."
             )

@@ -139,6 +139,11 @@ class MaskReader:
             names = self.seen.numbered()
             if len(names) > 2:
                 self.notes.append(f"{len(names)} classes without names: name them in {TEXT} or {MAP} (--class_names).")
+            if self.seen.may_number_objects:
+                self.notes.append(
+                    "each mask holds 0, 1, 2, ... to an end of its own: are these the numbers of its objects, not "
+                    "classes? If so, write all objects as 1."
+                )
         self.seen.check(names)
         total = sum(len(rows) for rows in splits.values())
         if len(names) == 2:

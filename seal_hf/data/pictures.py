@@ -50,6 +50,7 @@ BACKGROUND = "background"
 NO_CLASS = (BACKGROUND, "_background_", "__background__", "__ignore__")  # names of what no object is
 MOST_PIXELS = 1 << 28  # of a mask
 KEYS = {"images", "annotations", "categories"}
+EXPORT = "Export polygons of labelme, CVAT, Supervisely or YOLO as COCO's annotations, or as masks."
 
 
 class CocoFile:
@@ -533,7 +534,9 @@ def _folders(path: Path) -> dict[str, Found]:
         lists = {split: listed for place in places for split, listed in _lists(place)}
         return {split: (*found, listed) for split, listed in lists.items()} or {ALL: (*found, None)}
     if (path / "images").is_dir():
-        raise DataError(f"{path}: has images/ but no masks/ beside it. Put the masks there, under the same names.")
+        raise DataError(
+            f"{path}: has images/ but no masks/ beside it. Put the masks there, under the same names. {EXPORT}"
+        )
     pairs = [(images, images, masks) for images, masks in folders_beside(path) if split_of(images.name)]
     for folder in visible(path):
         if folder.is_dir() and (pair := image_folders(folder)):
@@ -546,7 +549,7 @@ def _folders(path: Path) -> dict[str, Found]:
         raise DataError(
             f"{path}: found {shown}; expected .npz files (one per split), or folders images/ and masks/, here or below "
             "train/, validation/ and test/; VOC's JPEGImages/ and SegmentationClass/, or img_dir/ and ann_dir/; "
-            "train/ and train_masks/; or COCO's annotations in a .json."
+            f"train/ and train_masks/; or COCO's annotations in a .json. {EXPORT}"
         )
     return folders
 

@@ -115,6 +115,20 @@ def test_a_value_that_does_not_count_and_reduced_labels(tmp_path):
     assert data.label_names == ["0", "1", "2"] and (by_image(data)[images[3].tobytes()][0, 0]) == 255
 
 
+def test_masks_that_may_number_their_objects_are_noted(tmp_path):
+    """As in Penn-Fudan: 1, 2, ... are the pedestrians of an image. No note where a mask leaves a class out."""
+    images, masks = pictures()
+    for i, mask in enumerate(masks):
+        mask[:] = np.minimum(np.arange(30).reshape(6, 5), 1 + i % 4)
+    said = "each mask holds 0, 1, 2, ... to an end of its own: are these the numbers of its objects, not classes?"
+    np.savez(tmp_path / "all.npz", images=images, masks=masks)
+    assert said in " ".join(load_masks(str(tmp_path / "all.npz")).notes)
+    assert said not in " ".join(load_masks(str(tmp_path / "all.npz"), class_names=["a", "b", "c", "d", "e"]).notes)
+    masks[3] = np.where(masks[3] == 1, 0, masks[3])
+    np.savez(tmp_path / "all.npz", images=images, masks=masks)
+    assert said not in " ".join(load_masks(str(tmp_path / "all.npz")).notes)
+
+
 def test_255_stays_ignored_where_a_value_is_named_that_does_not_count(tmp_path):
     images, masks = pictures(classes=2)
     np.savez(tmp_path / "all.npz", images=images, masks=np.where(masks == 1, 255, 0))
@@ -221,6 +235,10 @@ def test_mistakes_in_masks_are_named_with_the_file(tmp_path):
         r"holds the value 4, but no mask holds 0: .* If ids begin at 1, give `reduce_labels`",
         np.where(masks < 255, masks + 1, 255),
     )
+    refused("the class 4, but there are 4 classes.* If 0 is no class, as in ADE20K, give `reduce_labels`", at(4),
+            class_names=NAMES)  # fmt: skip
+    refused("no mask holds 1: .* If 0, 60, 120, 180, 255 are the classes, write them as 0 to 4",
+            np.where(masks < 255, masks * 60, 255))  # fmt: skip
     refused(r"masks.003.png: the image is 6 x 5 pixels and its mask 4 x 5", [*masks[:3], masks[3, :4], *masks[4:]])
     colour = palette()[masks[5]]
     refused(r"masks.005.png: the mask has shape \(6, 5, 3\) with different channels.*palette PNG",
