@@ -623,6 +623,13 @@ TAGS = [
         note="spans by characters: column 'entities'",
     ),
     Layout(
+        "Such pairs in a list of an object, as annotators for spaCy write them",
+        "tags",
+        "annotations.json",
+        json.dumps({"classes": ["PER"], "annotations": [[text, {"entities": spans}] for text, spans in OFFSETS]}),
+        note="spans by characters: column 'entities'",
+    ),
+    Layout(
         "Predictions whose entities were corrected",
         "tags",
         "a.jsonl",

@@ -341,7 +341,12 @@ def _are_rows(lines: Sequence[str]) -> bool:
 
 
 def _has_objects(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+    return isinstance(value, list) and bool(value) and (isinstance(value[0], dict) or _is_pair(value[0]))
+
+
+def _is_pair(row: Any) -> bool:
+    """True for spaCy's `[text, {"entities" or "cats": ...}]`."""
+    return isinstance(row, list) and [*map(type, row)] == [str, dict]
 
 
 def _only_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -389,7 +394,7 @@ def _array(path: Path, file: TextIO, before: int = 0) -> Iterator[tuple[int, dic
                 raise DataError(f"{path}, line {line}: not a JSON object: {error}. The file may end early.") from error
             text, at = text[at:] + more, 0
             continue
-        if isinstance(row, list) and [*map(type, row)] == [str, dict]:  # spaCy's [text, {"entities" or "cats": ...}]
+        if _is_pair(row):
             row = {"text": row[0], **row[1]}
         if not isinstance(row, dict) or not row:
             raise DataError(f"{path}, line {line}: {str(row)[:60]!r} in the array; expected an object with fields.")
