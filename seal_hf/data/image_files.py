@@ -30,6 +30,7 @@ FOLDERS = (  # names of folders of images and of their masks, also in capitals: 
     ("image", "mask"),
     ("image", "label"),
 )
+ENDINGS = ("_mask", "_segmentation", "_label", "_labels", "_gt", "_seg")  # of masks in the folder of their images
 BESIDE = (("", "_masks"), ("", "_labels"), ("", "annot"), ("_images", "_masks"))  # after `train` and other splits
 
 
@@ -257,6 +258,12 @@ def image_folders(folder: Path) -> tuple[Path, Path] | None:
     return next(((images, masks) for images, masks in found if images and masks), None)
 
 
+def has_both(folder: Path) -> bool:
+    """True for a folder with images and masks, whose names end in one of [`ENDINGS`]."""
+    stems = [each.stem for each in visible(folder) if each.suffix.lower() in IMAGE_SUFFIXES]
+    return {stem.endswith(ENDINGS) for stem in stems} == {True, False}
+
+
 def folders_beside(folder: Path) -> list[tuple[Path, Path]]:
     """The folders of images in a folder that have their masks beside them, as `train` and `train_masks`."""
     below = {each.name.lower(): each for each in visible(folder) if each.is_dir()}
@@ -266,7 +273,7 @@ def folders_beside(folder: Path) -> list[tuple[Path, Path]]:
 
 def paired_files(images: Path, masks: Path, listed: Path | None = None) -> list[tuple[Path, Path]]:
     """The files in a folder of images, sorted by name, each with its mask. The names may differ as [`_by_images`]
-    says.
+    says. Of one folder with both, masks are the files whose names end in one of [`ENDINGS`].
 
     Args:
         listed: a list of the images to take, see [`_names_in`]; default: all.
@@ -275,9 +282,14 @@ def paired_files(images: Path, masks: Path, listed: Path | None = None) -> list[
         DataError: an image without a mask or a mask without an image; or as [`files_by_stem`].
     """
     pictures, drawn = files_by_stem(images), files_by_stem(masks)
+    if images == masks:
+        pictures = {stem: file for stem, file in drawn.items() if not stem.endswith(ENDINGS)}
+        drawn = {stem: file for stem, file in drawn.items() if stem.endswith(ENDINGS)}
     drawn = _by_images(drawn, pictures)
     if listed is not None:
         names = _names_in(listed, pictures)
+        if not names:
+            raise DataError(f"{listed}: names no image. Correct the list, or remove it.")
         for what, of, part in (("image", pictures, images), ("mask", drawn, masks)):
             if (missing := next((name for name in names if name not in of), None)) is not None:
                 raise DataError(
@@ -317,7 +329,7 @@ def _by_images(masks: dict[str, Path], images: Collection[str]) -> dict[str, Pat
         if any(stem[:-length] in images for stem in masks):
             return {stem[:-length]: file for stem, file in masks.items()}
     own, of_images = _different_parts([*masks]), _different_parts([*images])
-    if own.keys() == of_images.keys() and len(own) == len(masks) == len(images):
+    if own.keys() == of_images.keys() and len(own) == len(masks) == len(images) > 1:
         return {of_images[part]: masks[own[part]] for part in of_images}
     return masks
 

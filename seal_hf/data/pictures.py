@@ -29,6 +29,7 @@ from .image_files import (
     as_rgb,
     files_by_stem,
     folders_beside,
+    has_both,
     image_folders,
     is_coloured,
     paired_files,
@@ -410,8 +411,13 @@ def pictures_by_split(path: Path) -> dict[str, Pictures]:
     if not drawn and (annotated := coco_files(path)):
         return _of_coco(annotated, path if path.is_dir() else path.parent)
     folders = _folders(path)
-    read, names, notes = _mask_files(path, next(masks for _, masks, _ in folders.values()))
-    splits = {split: _of_folders(read, names, *found) for split, found in folders.items()}
+    pairs = {split: paired_files(*found) for split, found in folders.items()}
+    read, names, notes = _mask_files(path, next(iter(pairs.values()))[0][1])
+    splits = {split: _of_files(read, names, some) for split, some in pairs.items()}
+    other = next(
+        ((image, mask) for some in pairs.values() for image, mask in some if image.stem not in mask.stem), None
+    )
+    notes += [f"the mask of {other[0].name} is {other[1].name}, and so on."] if other else []
     next(iter(splits.values())).notes += notes
     masks, listed = next((masks, listed) for _, masks, listed in folders.values())
     if listed is not None:
@@ -500,19 +506,19 @@ def _of_coco(files: Sequence[Path], folder: Path) -> dict[str, Pictures]:
     return splits
 
 
-def _of_folders(read: MaskFiles, names: list[str] | None, images: Path, masks: Path, listed: Path | None) -> Pictures:
-    pairs = paired_files(images, masks, listed)
+def _of_files(read: MaskFiles, names: list[str] | None, pairs: Sequence[tuple[Path, Path]]) -> Pictures:
     files, drawn = [image for image, _ in pairs], [mask for _, mask in pairs]
-    own = [file.stem for file in files]
-    arrays = _files(files, pixels), _files(drawn, read.values)
-    return Pictures(own, *arrays, source=str(images.parent), files=files, class_names=names)
+    own, source = [file.stem for file in files], str(files[0].parent.parent)
+    return Pictures(
+        own, _files(files, pixels), _files(drawn, read.values), source=source, files=files, class_names=names
+    )
 
 
-def _mask_files(path: Path, masks: Path) -> tuple[MaskFiles, list[str] | None, list[str]]:
+def _mask_files(path: Path, mask: Path) -> tuple[MaskFiles, list[str] | None, list[str]]:
     """What reads the masks of a folder; the names of their classes if they are drawn in colours that a file beside the
     data names, and a note. Of two classes, the background comes first."""
     colours = colours_beside(path) or colours_beside(path.parent)
-    if colours is None or not is_coloured(next(iter(files_by_stem(masks).values()))):
+    if colours is None or not is_coloured(mask):
         return MaskFiles(), None, []
     file, found = colours
     names = sorted(found, key=lambda name: len(found) == 2 and name.lower() not in NO_CLASS)
@@ -543,7 +549,11 @@ def _folders(path: Path) -> dict[str, Found]:
             pairs.append((folder, *pair))
         elif (folder / "images").is_dir() and split_of(folder.name):
             pairs.append((folder, folder / "images", folder / "masks"))
+        elif folder.is_dir() and split_of(folder.name) and has_both(folder):
+            pairs.append((folder, folder, folder))
     folders = _by_split(path, pairs)
+    if not folders and has_both(path):
+        return {ALL: (path, path, None)}
     if not folders:
         shown = ", ".join([p.name for p in visible(path)][:8]) or "nothing"
         raise DataError(

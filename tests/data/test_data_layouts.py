@@ -475,10 +475,29 @@ def test_names_of_images_and_masks_may_begin_and_end_alike(tmp_path, names):
             file.rename(file.with_stem(name.format(file.stem)))
     data, plain = load_masks(str(tmp_path)), load_masks(str(tmp_path / "plain"))
     assert (data.train.images == plain.train.images).all() and (data.train.masks == plain.train.masks).all()
+    assert f"the mask of {names[0].format(10)}.png is {names[1].format(10)}.png, and so on." in data.notes
     file = next((tmp_path / "masks").iterdir())
     file.rename(file.with_stem(names[1].format(99)))
     with pytest.raises(DataError, match="no file of this name in"):
         load_masks(str(tmp_path))
+
+
+@pytest.mark.parametrize("ending", ["_mask", "_segmentation"])
+def test_images_and_masks_may_be_in_one_folder(tmp_path, ending):
+    """As Roboflow exports them. Oracle: the same files in two folders."""
+    write_masks(tmp_path / "plain" / "images", tmp_path / "plain" / "masks", range(12))
+    write_masks(tmp_path / "one", tmp_path / "one", range(12), ending)
+    for split, numbers in (("train", range(8)), ("valid", range(8, 12))):
+        write_masks(tmp_path / "split" / split, tmp_path / "split" / split, numbers, ending)
+    plain, one, split = (load_masks(str(tmp_path / name)) for name in ("plain", "one", "split"))
+    assert (one.train.images == plain.train.images).all() and (one.train.masks == plain.train.masks).all()
+    assert [numbers_of(rows) for rows in (split.train, split.validation)] == [[*range(8)], [*range(8, 12)]]
+    expected = {image.tobytes(): mask for image, mask in zip(plain.train.images, plain.train.masks, strict=True)}
+    pairs = zip(split.train.images, split.train.masks, strict=True)
+    assert all((mask == expected.get(image.tobytes(), mask)).all() for image, mask in pairs)
+    (tmp_path / "one" / f"7{ending}.png").unlink()
+    with pytest.raises(DataError, match="7.png: no file of this name in .*one. Give"):
+        load_masks(str(tmp_path / "one"))
 
 
 def test_a_mask_without_an_image_is_named_where_all_masks_end_alike(tmp_path):
@@ -499,6 +518,10 @@ def test_lists_of_splits_beside_the_folders_are_read(tmp_path, line):
     data = load_masks(str(tmp_path))
     assert [numbers_of(rows) for rows in (data.train, data.validation)] == [[*n] for n in parts.values()]
     assert "1 mask is not read, since no list of a split names it." in data.notes
+    (tmp_path / "val.txt").write_text("\n")
+    with pytest.raises(DataError, match="val.txt: names no image. Correct the list"):
+        load_masks(str(tmp_path))
+    (tmp_path / "val.txt").write_text(line.format(9))
     (tmp_path / "train.txt").rename(tmp_path / "test.txt")
     with pytest.raises(DataError, match="files, folders or lists name validation and test, but no train split. Add"):
         load_masks(str(tmp_path))
