@@ -58,6 +58,12 @@ WAYS |= {"soft_iou": [*CE, "--task_loss", "soft_iou"], "soft_f1": [*CE, "--task_
 WAYS |= {"default_ce": PLAIN, "nce_balanced": ["--energy_weight_balance", "true", "--energy_weight", "0.5"]}
 SHORT = ["--num_train_epochs", "10"]
 WAYS |= {f"{way}_10_epochs": [*WAYS[way], *SHORT] for way in ("ce", "default_ce")}
+FROZEN = "frozen_{rate}_{rows}"  # an encoder that stays as it is, by the rate of what is trained
+WAYS |= {
+    FROZEN.format(rate=rate, rows=rows): [*CE, "--freeze_encoder", "true", RATE, rate, "--max_train_rows", str(rows)]
+    for rate in ("1e-3", "1e-2")
+    for rows in (300, 1000)
+}
 HEADS = ("cross-entropy", "default")
 OWN = {"seen_sets": "benchmarks/seen_sets.py"}  # task loss that is not in the package -> seal-hf with it
 OF_RATES = re.compile(
@@ -197,6 +203,7 @@ def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[st
         else:
             source = ["--dataset", name, "--data_dir", options.data_dir]
         source += ["--model_name_or_path", options.encoder] if data.encoder else []
+        source += ["--loss_net_feature_cache", options.cache] if options.cache else []
         program = next(([OWN[own]] for own in OWN if loss.startswith(own)), ["-m", "seal_hf"])
         made_by = origin(program[0], [*program[1:], "train", data.program, *words])
         command = [sys.executable, *program, "train", data.program, *source, *words]
@@ -298,6 +305,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", default=["ce", "default"], help="flags beside the data")
     parser.add_argument("--data_dir", help="folder of the data sets")
     parser.add_argument("--encoder", help="folder or Hub id of a small encoder, for texts")
+    parser.add_argument("--cache", help="folder that keeps the features of a frozen encoder for the next runs")
     parser.add_argument("--table", action="store_true", help="train nothing; print the table of what is on file")
     options = parser.parse_args()
     names = list(SETS.get(options.sets, options.sets.split(",")))

@@ -1,6 +1,6 @@
 """The logistic regression of a run on label sets. It is fitted on frozen features before the training, and judged
 beside the task-net. An MLP takes it in after the training, unless validation rows lose. With `--linear true` it is the
-last layer of the task-net, and nothing else is trained. Every process does the same. `logistic.py` has the fit itself.
+last layer of the task-net, and nothing else is trained. `logistic.py` has the fit itself.
 """
 
 from __future__ import annotations
