@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import NoReturn
 
-from .cli.known_flags import mistyped_flag
-from .cli.programs import run_program
-from .utils.messages import did_you_mean, printable
+from .cli.programs import UsageError, run_program
+from .utils.messages import did_you_mean
 
 COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "predict": ("seal_hf.cli.predict:main", "apply a saved model to new data: labels, tags, trees or masks"),
@@ -41,15 +39,11 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "compare": ("seal_hf.lab.compare.program:command", "methods on one data set, each tuned with the same budget"),
     "analyse": ("seal_hf.lab.analysis:main", "what a trained energy has learned"),
 }
-COMPARED = ("mlc", "tagging", "srl", "parsing", "segmentation")  # `compare KIND` also takes the flags of `train KIND`
-REWARDED, REWARDS = "train rewards", "rewards"  # `compare rewards` takes the flags of the former
-OF_REWARDS = {  # first word of `train rewards`, which the rules also tell -> its flags, as for `known_flags`
-    "mlc": "seal_hf.tasks.rewards.program:LABEL_ARGUMENTS",
-    "tagging": "seal_hf.tasks.rewards.program",
-    "segmentation": "seal_hf.tasks.rewards.program:MASK_ARGUMENTS",
+OF_KINDS = {  # subcommand -> the kinds of output that its first word may name
+    "compare": ("mlc", "tagging", "srl", "parsing", "segmentation", "rewards"),
+    "train rewards": ("mlc", "tagging", "segmentation"),
 }
 GROUPS = ("train", "decide")  # first words of subcommands of two words
-CHECKED = ("train", "compare")  # their flags are checked before they are imported
 HELP = ("-h", "--help")
 
 
@@ -61,11 +55,8 @@ def main() -> None:
 def _run() -> None:
     name, words = subcommand(sys.argv[1:])
     module, function = COMMANDS[name][0].split(":")
-    kind = kind_compared(words) if name == "compare" else None
-    given = words[:1] if words[:1] == [kind] or (name == REWARDED and words and words[0] in OF_REWARDS) else []
-    sys.argv = [" ".join(["seal-hf", name, *given]), *words[len(given) :]]  # what messages and --help call the program
-    if name.startswith(CHECKED) and (mistake := mistyped_flag(modules_of_flags(name, kind), sys.argv[1:])):
-        refuse(mistake)
+    kind = [word for word in words[:1] if word in OF_KINDS.get(name, ())]
+    sys.argv = [" ".join(["seal-hf", name, *kind]), *words[len(kind) :]]  # what messages and --help call the program
     getattr(import_module(module), function)(words)
 
 
@@ -81,33 +72,8 @@ def subcommand(words: list[str]) -> tuple[str, list[str]]:
     name = words[0].replace("_", "-")
     if name not in known:
         near = f" Did you mean 'train {name}'?" if f"train {name}" in COMMANDS else did_you_mean(name, known)
-        refuse(f"no subcommand {name!r}.{near} All of them: {sys.argv[0]} --help.")
+        raise UsageError(f"no subcommand {name!r}.{near} All of them: {sys.argv[0]} --help.")
     return group + name, words[1:]
-
-
-def kind_compared(words: list[str]) -> str:
-    """The kind of output that `compare` gets as its first word; by default the first. Another word ends the program."""
-    kind, known = words[0] if words and not words[0].startswith("-") else COMPARED[0], (*COMPARED, REWARDS)
-    if kind not in known:
-        sys.argv[0] = "seal-hf compare"
-        refuse(f"no kind of output {kind!r}.{did_you_mean(kind, known)} All of them: {', '.join(known)}.")
-    return kind
-
-
-def modules_of_flags(name: str, kind: str | None = None) -> list[str]:
-    """The modules whose flags a subcommand takes: its own, and for a kind of output those of its training."""
-    if name == REWARDED:
-        return list(OF_REWARDS.values())
-    if kind == REWARDS:
-        return [*modules_of_flags(name), *modules_of_flags(REWARDED)]
-    names = [name] if kind is None else [name, f"train {kind}"]
-    return [flags_of(COMMANDS[each][0]) for each in names]
-
-
-def flags_of(program: str) -> str:
-    """MODULE:energy_main -> MODULE:ENERGY_ARGUMENTS, the tuple of its flags; that of MODULE:main is the usual one."""
-    module, _, function = program.partition(":")
-    return f"{module}:{function.removesuffix('main').upper()}ARGUMENTS" if function.endswith("_main") else module
 
 
 def help_of(group: str) -> str:
@@ -115,12 +81,6 @@ def help_of(group: str) -> str:
     lines = [f"  {name:<18}  {what}" for name, (_, what) in COMMANDS.items() if name.startswith(group)]
     usage = f"usage: {sys.argv[0]} SUBCOMMAND [FLAGS]"
     return "\n".join([usage, "", *lines, "", "Flags of each: seal-hf SUBCOMMAND --help."])
-
-
-def refuse(message: str) -> NoReturn:
-    """End with one line and the status of a mistaken command line."""
-    print(printable(f"{sys.argv[0]}: {message}"), file=sys.stderr)
-    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -21,14 +21,14 @@ from pathlib import Path
 
 import pytest
 import stand_ins
+from command_words import check_command
 from launching import anew
 from tiny_models import tiny_config, tiny_tokenizer
 from transformers import AutoModel, TrainingArguments
 
 from seal_hf import ENERGIES, ENERGY_LOSSES, TASK_LOSSES, EnergyTrainingArguments, SealTrainingArguments
-from seal_hf.__main__ import COMMANDS, kind_compared, modules_of_flags
+from seal_hf.__main__ import COMMANDS
 from seal_hf.__main__ import main as command
-from seal_hf.cli.known_flags import mistyped_flag
 from seal_hf.data import embedded
 from seal_hf.tasks.labels.evaluation import BESIDE_FIGURES, DECODER_FIGURES
 
@@ -127,9 +127,7 @@ def test_the_commands_of_a_page_are_known(page):
         name = next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
         assert name or words[:1] == ["--help"] or "--help" in words, line
         if name and name.startswith(("train", "compare")):
-            words = words[len(name.split()) :]
-            kind = kind_compared(words) if name == "compare" else None
-            assert mistyped_flag(modules_of_flags(name, kind), words) is None, line
+            check_command(name, words[len(name.split()) :])
 
 
 def test_the_reference_has_every_argument(monkeypatch):

@@ -98,7 +98,7 @@ def test_only_tasks_import_what_is_looked_at_after_training():
 def test_the_package_offers_its_api_and_the_command_imports_what_needs_no_library():
     """The rest is imported by name, when a subcommand is run or a name is asked for."""
     assert imports()[""] == {"api", "tasks"}
-    assert imports()["__main__"] == {"cli.known_flags", "cli.programs", "utils.messages"}
+    assert imports()["__main__"] == {"cli.programs", "utils.messages"}
 
 
 def test_no_files_import_each_other_in_a_circle():

@@ -13,12 +13,12 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from command_words import program_of
 from launching import anew
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from seal_hf.__main__ import COMMANDS, flags_of
 from seal_hf.cli.recipes import parse_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -215,8 +215,6 @@ def test_no_pickles_weights_or_data_are_tracked():
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_parses_against_its_program(recipe, tmp_path):
     """recipes/mlc/ belongs to `train mlc`, and so on: every key is a field of one of its dataclasses."""
-    program = COMMANDS[f"train {Path(recipe).parts[1].replace('_', '-')}"][0]
-    module, _, attribute = flags_of(program).partition(":")
     words = ["--recipe", str(ROOT / recipe), "--output_dir", str(tmp_path), "--use_cpu", "true"]
-    parsed = parse_recipe(getattr(importlib.import_module(module), attribute or "ARGUMENTS"), words)
+    parsed = parse_recipe(program_of(Path(recipe).parts[1].replace("_", "-")).arguments, words)
     assert parsed[-1].output_dir == str(tmp_path)

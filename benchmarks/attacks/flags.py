@@ -95,7 +95,7 @@ LEFT_OUT = {"help", "help_all", "model", "input", "output", "share"}  # `share` 
 
 def actions(words: list[str]) -> list[argparse.Action]:
     """The flags of the program that these words run."""
-    from seal_hf.__main__ import COMMANDS, modules_of_flags
+    from seal_hf.__main__ import COMMANDS
     from seal_hf.cli.recipes import recipe_parser
 
     name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
@@ -105,8 +105,9 @@ def actions(words: list[str]) -> list[argparse.Action]:
     if name == "rules":
         arguments = [import_module("seal_hf.data").DataArguments, module.SeedArguments]
     elif name.startswith("train"):
-        tuple_of_flags = modules_of_flags(name)[0].split(":")
-        arguments = getattr(import_module(tuple_of_flags[0]), (*tuple_of_flags[1:], "ARGUMENTS")[0])
+        function = COMMANDS[name][0].split(":")[1]
+        program = module.PROGRAM if name == "train rewards" else getattr(module, function).__self__
+        arguments = program.arguments
     else:
         return parser_of(module, words[0])._actions
     return recipe_parser(list(arguments))._actions

@@ -27,7 +27,7 @@ from ..utils.messages import RETIRED, brief, did_you_mean, unknown_flag
 from ..utils.options import check_arguments
 from ..utils.recorded import HIDDEN, names_a_secret, remember
 from ..utils.yaml_files import read_yaml
-from .programs import given_flags, program_name
+from .programs import UsageError, given_flags, program_name
 
 LIMITS: dict[str, dict[str, Any]] = {  # of our arguments of data, nets, runs and analyses; the others check themselves
     "max_train_rows max_validation_rows max_eval_rows num_labelled repeat_labelled max_length image_size batch_size "
@@ -71,6 +71,7 @@ def parse_recipe(
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     parser = recipe_parser(dataclass_types)
+    check_words(parser, argv)
 
     recipe: Any = recipe_named(argv)
     if recipe is None and default_recipe is not None:
@@ -80,12 +81,7 @@ def parse_recipe(
         said |= _apply(parser, recipe)
 
     # the stock parser also reads a file "<script>.args": here, a recipe is the only file
-    *instances, _, unknown = parser.parse_args_into_dataclasses(
-        argv, return_remaining_strings=True, look_for_args_file=False
-    )
-    if unknown:
-        flags = [flag for action in parser._actions for flag in action.option_strings]
-        raise ValueError(unknown_flag(unknown[0], flags))
+    *instances, _ = parser.parse_args_into_dataclasses(argv, look_for_args_file=False)
     for instance in instances:
         if isinstance(instance, TrainingArguments):
             _check_program(instance, said)
@@ -184,15 +180,31 @@ def saving_as_evaluated(
     return values
 
 
-def command_line_alone(parser: HfArgumentParser, argv: Sequence[str]) -> Namespace:
+def check_words(parser: ArgumentParser, argv: Sequence[str], others: Sequence[Action] = ()) -> None:
+    """Raises UsageError for a word of a command line that is no flag and no value of one.
+
+    Args:
+        others: flags of another parser, which the message may suggest.
+    """
+    if unknown := _without_recipe(parser, argv)[1]:
+        flags = [flag for action in (*parser._actions, *others) for flag in action.option_strings]
+        raise UsageError(unknown_flag(unknown[0], flags))
+
+
+def command_line_alone(parser: ArgumentParser, argv: Sequence[str]) -> Namespace:
     """The flags of a command line without a recipe; required ones may be missing."""
+    return _without_recipe(parser, argv)[0]
+
+
+def _without_recipe(parser: ArgumentParser, argv: Sequence[str]) -> tuple[Namespace, list[str]]:
+    """The flags of a command line, and the words that are none."""
     required = [action for action in parser._actions if action.required]
     for action in required:  # the recipe may set it
         action.required = False
-    namespace = parser.parse_known_args(argv)[0]
+    found = parser.parse_known_args(argv)
     for action in required:
         action.required = True
-    return namespace
+    return found
 
 
 def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> set[str]:

@@ -227,7 +227,7 @@ def test_outlines_and_pieces_of_masks_against_the_metrics_of_one_image():
         ("tagging --losses unique_roles", "method 'unique_roles' needs tags with core roles, which toy_tags lacks"),
         ("tagging --dataset plain.conll --losses constrained", "'constrained' needs tags with a scheme, which plain"),
         ("tagging --dataset plain.conll --metric f1", "`metric` is 'f1'; it must be one of accuracy"),
-        ("tagging --energy", "other flags are pairs of --name value"),
+        ("tagging --energy", "argument --energy: expected one argument"),
         ("srl --losses ce", "arguments are required: --dataset"),
     ],
 )

@@ -35,8 +35,8 @@ from typing import Any
 import datasets
 from transformers.utils import logging as hf_logging
 
-from ...cli.programs import check_one_process, help_asked_for, program_name
-from ...cli.recipes import packaged_recipe, read_recipe, recipe_keys
+from ...cli.programs import UsageError, check_one_process, help_asked_for, program_name
+from ...cli.recipes import check_words, packaged_recipe, read_recipe, recipe_keys, recipe_parser
 from ...cli.train.flags import GROUPS, WIDEST
 from ...cli.workers import Workers
 from ...core.task import TASKS
@@ -72,7 +72,7 @@ def kind_of(words: Sequence[str]) -> tuple[Kind, list[str]]:
     """The kind of output that the first word of a command line names, and the other words.
 
     Raises:
-        ValueError: another word.
+        UsageError: another word.
     """
     if not words or words[0].startswith("-"):
         return KINDS[USUAL_KIND], list(words)
@@ -80,7 +80,7 @@ def kind_of(words: Sequence[str]) -> tuple[Kind, list[str]]:
         if (found := task.compared_by(words)) is not None:
             return found
     known = [*KINDS, *(task.compared_word for task in TASKS.values() if task.compared_word)]
-    raise ValueError(f"no kind of output {words[0]!r}.{did_you_mean(words[0], known)} All of them: {', '.join(known)}.")
+    raise UsageError(f"no kind of output {words[0]!r}.{did_you_mean(words[0], known)} All of them: {', '.join(known)}.")
 
 
 def from_recipes(files: Sequence[Path]) -> dict[str, Method]:
@@ -136,7 +136,7 @@ def pairs(flags: Sequence[str]) -> dict[str, Any]:
             found[word[2:].replace("-", "_")] = last = []
         elif found:
             last.append(word)
-    if not all(found.values()) or (words and not words[0].startswith("--")):
+    if not all(found.values()):
         raise ValueError(
             f"other flags are pairs of --name value, as of the program that trains; found {command_line(flags)}"
         )
@@ -309,7 +309,9 @@ def help_of(kind: Kind, words: Sequence[str], asked: str) -> str:
 
 def parse(kind: Kind, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """The flags of a comparison, and those of the program that trains."""
-    options, flags = own_parser(kind).parse_known_args(words)
+    own = own_parser(kind)
+    options, flags = own.parse_known_args(words)
+    check_words(recipe_parser(kind.program.arguments), flags, own._actions)
     check_one_process(program_name())
     check_given(vars(options), {}, {})
     if options.recipes and options.budget:

@@ -16,6 +16,7 @@ from typing import Any
 
 from datasets import concatenate_datasets
 
+from ...cli.programs import UsageError
 from ...cli.recipes import parse_recipe, read_recipe, recipe_named
 from ...cli.train.flags import Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program
@@ -224,11 +225,11 @@ def program_of(words: Sequence[str]) -> tuple[Program, list[str]]:
     `--rules` or by the recipe, say which outputs they are for. Without rules, it is the program of tags.
 
     Raises:
-        ValueError: another first word, or as [`output_of_rules`].
+        UsageError, ValueError: another first word, or as [`output_of_rules`].
     """
     if words and not words[0].startswith("-") and words[0] not in PROGRAMS:
         hint = did_you_mean(words[0], PROGRAMS)
-        raise ValueError(f"no kind of output {words[0]!r}.{hint} All of them: {', '.join(PROGRAMS)}.")
+        raise UsageError(f"no kind of output {words[0]!r}.{hint} All of them: {', '.join(PROGRAMS)}.")
     if words and words[0] in PROGRAMS:
         return PROGRAMS[words[0]], list(words[1:])
     joined = [part for word in words for part in (word.split("=", 1) if word.startswith("--rules=") else [word])]
