@@ -17,7 +17,6 @@ from typing import Any, Protocol
 from ..training.base import StructuredTrainer
 from ..training.meters import NonFiniteLossError
 from ..utils.faults import AGAIN, writing
-from .workers import Workers
 
 Settings = Mapping[str, Any]
 
@@ -224,7 +223,6 @@ def search(
     sought: Mapping[str, Any] | None = None,
     finalists: int = 1,
     seeds: Sequence[int] = (1, 2, 3),
-    workers: Workers | None = None,
 ) -> dict[str, Any]:
     """Run trials until `budget` of them are finished; trials of an earlier, interrupted start count. Then repeat the
     best trials with other seeds, since one seed's best may be luck.
@@ -244,7 +242,6 @@ def search(
         sought: texts and numbers that identify the search; trials of another search with that name are deleted.
         finalists: number of best trials to run with every seed, >= 1; the best mean wins. 1: no trial is repeated.
         seeds: all trials have the first; finalists also run with the others.
-        workers: share the trials, in place of a data base in `folder`. All of them return the same.
 
     Returns:
         `settings` of the best trial, its `value` (the metric on validation; for finalists the mean over seeds),
@@ -254,7 +251,7 @@ def search(
         ValueError: Optuna is missing, or a given value cannot be in its range.
     """
     with writing(Path(folder), AGAIN):
-        return _search(run, space, given, name, budget, folder, goal, say, sought, finalists, seeds, workers)
+        return _search(run, space, given, name, budget, folder, goal, say, sought, finalists, seeds)
 
 
 def _search(
@@ -269,10 +266,9 @@ def _search(
     sought: Mapping[str, Any] | None,
     finalists: int,
     seeds: Sequence[int],
-    workers: Workers | None,
 ) -> dict[str, Any]:
     space = widened(space, given)
-    trials = partial(_trials, run, space=space, folder=Path(folder), goal=goal, say=say, workers=workers)
+    trials = partial(_trials, run, space=space, folder=Path(folder), goal=goal, say=say)
     start = [*given, *spread(space, max(0, STARTUP - len(given)))][:budget]
     found = trials(name, budget, start, seed=seeds[0], sought=dict(sought or {}))
     tried = [{"values": [trial.value], "params": trial.params} for trial in found]
@@ -304,19 +300,17 @@ def _trials(
     say: Callable[[str], None],
     seed: int,
     sought: dict[str, Any],
-    workers: Workers | None,
 ) -> list:
-    """`number` finished trials of a study, or some more if workers share it; the first ones have the `given` values, in
-    order."""
+    """`number` finished trials of a study; the first ones have the `given` values, in order."""
     check_optuna()
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     folder.mkdir(parents=True, exist_ok=True)
 
+    checkpoints = folder / f"trials_{name}"
+
     def objective(trial: Any) -> float:
-        own = "" if workers is None else f"_{trial.number}_{workers.token}"
-        checkpoints = folder / f"trials_{name}{own}"
         values = {key: values.suggest(trial, key) for key, values in space.items()}
         shutil.rmtree(checkpoints, ignore_errors=True)  # a killed trial's
         try:
@@ -327,17 +321,6 @@ def _trials(
         finally:
             shutil.rmtree(checkpoints, ignore_errors=True)
 
-    if workers is not None:
-        study = workers.study(name, sought, given, goal.larger)
-        sampler = partial(optuna.samplers.TPESampler, n_startup_trials=STARTUP, multivariate=True, constant_liar=True)
-        workers.trials(
-            study,
-            number,
-            objective,
-            sampler=lambda count: sampler(seed=int(workers.token, 16) % 65536 + count),
-            say=lambda trial, value: say(f"{name}: trial {trial.number + 1}: {goal.shown(value)}"),
-        )
-        return _finished(study)
     study = _study(_storage(folder), name, goal, sought, say)
     while (done := len(_finished(study))) < number:
         waiting = any(trial.state.name == "WAITING" for trial in study.trials)

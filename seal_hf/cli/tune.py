@@ -13,7 +13,6 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -35,7 +34,6 @@ from ..utils.recorded import recorded
 from .programs import check_one_process
 from .search import Goal, Group, Settings, Space, check_optuna, search
 from .train.flags import Arguments
-from .workers import Workers
 
 WEIGHTS = (0.0, 0.03, 0.1, 0.3, 1.0)  # λ1 beside the given one: cross-entropy alone, and shares of the task loss's pull
 TRIALS = "_tune"  # folder of Optuna's data base; the Trainer does not push names with `_` in front
@@ -83,8 +81,6 @@ class Tuning:
         training, self.trials = self.arguments.training, self.arguments.run.tune
         check_one_process("--tune")
         check_optuna("--tune")
-        storage = self.arguments.run.storage
-        self.workers = None if storage is None else Workers(storage)
         self.folder, self.goal = Path(training.output_dir), goal_of(training, metric)
         space = dict(ranges(self.arguments))
         first = {name: self.arguments.value(name) for name in space}
@@ -112,19 +108,10 @@ class Tuning:
         print(printable(f"tune: {number} of {', '.join(self.space)}, by {self.goal.metric} on validation{held}"))
         place = ("tune", self.trials, self.folder / TRIALS)
         sought, seeds = self._sought(data), [self.arguments.training.seed]
-        shared: dict[str, Any] = {"seeds": seeds, "workers": self.workers}
-        found = search(partial(self._trial, data), self.space, self.first, *place, self.goal, print, sought, **shared)
+        run = partial(self._trial, data)
+        found = search(run, self.space, self.first, *place, self.goal, print, sought, seeds=seeds)
         self._report(found)
         return self.parse().changed(found["settings"])
-
-    def last_run(self, data: Any) -> AbstractContextManager[bool]:
-        """A block in which one worker trains the best settings.
-
-        It yields True to that worker. The others wait until the run is done, and get False.
-        """
-        if self.workers is None:
-            return contextlib.nullcontext(True)
-        return self.workers.alone("the best", [self.trials, self._sought(data)])
 
     def _trial(self, data: Any, settings: Settings, *, seed: int, folder: str) -> float:
         """The value that a run with these settings reaches."""

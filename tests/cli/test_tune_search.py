@@ -1,17 +1,11 @@
 """The search of settings, trial by trial. Oracles: a brute force over what was tried, a search that was not cut off."""
 
-import json
 import math
-import os
-import signal
-import time
 from types import SimpleNamespace
 
 import pytest
-from launching import forked
 
 from seal_hf import NonFiniteLossError
-from seal_hf.cli import workers
 from seal_hf.cli.search import Choice, Goal, LogUniform, Uniform, search
 
 optuna = pytest.importorskip("optuna")
@@ -146,45 +140,3 @@ def test_the_first_trials_cover_every_range(tmp_path):
         log, (low, high) = (math.log if name != "dropout" else float), (space[name].low, space[name].high)
         shares = [(log(one[name]) - log(low)) / (log(high) - log(low)) for one in tried[1:]]
         assert min(shares) < 0.5 < max(shares) < 1 and max(shares) - min(shares) > 0.3, name
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_three_workers_share_trials_and_take_over_those_of_a_dead_one(tmp_path, monkeypatch):
-    """Oracles: every finished trial was run once; the values of the killed one are tried again; all return the same."""
-    monkeypatch.setattr(workers, "BEAT", 0.05)
-    monkeypatch.setattr(workers, "DEAD", 1.0)
-    monkeypatch.setattr(workers, "POLL", 0.1)
-    log, given = tmp_path / "log", [{"x": 0.2}, {"x": 5.0}]
-
-    def work(number):
-        def run(settings, seed, folder):
-            with open(log, "a") as file:
-                file.write(f"{number} {settings['x']!r}\n")
-            if number == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            time.sleep(0.1)
-            return -abs(math.log(settings["x"] / 3)) / 10
-
-        shared, options = workers.Workers(str(tmp_path / "journal.log")), (Goal("f1"), lambda line: None)
-        arguments = ({"x": LogUniform(0.1, 10.0)}, given, "toy", 8, tmp_path / str(number), *options)
-        found = search(run, *arguments, workers=shared)
-        with shared.alone("the best", "run") as ours:
-            time.sleep(0.1 * ours)
-        (tmp_path / f"found{number}").write_text(json.dumps([found, ours]))
-
-    assert forked(lambda: work(0), lambda: (time.sleep(0.3), work(1)), lambda: (time.sleep(0.3), work(2))) == [
-        -signal.SIGKILL,
-        0,
-        0,
-    ]
-    tried = [line.split() for line in log.read_text().splitlines()]
-    killed = [x for number, x in tried if number == "0"]
-    assert len(killed) == 1 and {number for number, _ in tried} == {"0", "1", "2"}
-    assert [x for number, x in tried if number != "0"].count(killed[0]) == 1
-    first, second = ((tmp_path / f"found{number}").read_text() for number in (1, 2))
-    (found, ours), (others, theirs) = json.loads(first), json.loads(second)
-    assert found == others and {ours, theirs} == {True, False}
-    values = sorted(one["settings"]["x"] for one in found["tried"])
-    assert values == sorted(float(x) for number, x in tried if number != "0") and len(values) >= 8
-    assert {0.2, 5.0} <= set(values)

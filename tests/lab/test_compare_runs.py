@@ -4,9 +4,8 @@ import json
 import os
 import re
 import signal
-import time
 from dataclasses import replace
-from functools import partial, partialmethod
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +14,6 @@ from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import BertModel, TrainerCallback
 
 from seal_hf import load_multilabel
-from seal_hf.cli import workers
 from seal_hf.cli.search import LogUniform
 from seal_hf.lab.compare.kinds import KINDS, SEAL, Method, own_keys
 from seal_hf.lab.compare.runner import Comparison, Runs
@@ -65,52 +63,6 @@ def test_a_comparison_killed_in_a_trial_and_in_a_run_ends_as_one_that_was_not(pr
     assert all(file.stat().st_mtime_ns == time for file, time in times[0].items())
     assert figures(resumed) == figures(whole)
     assert resumed.settings("nce") == whole.settings("nce")
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_three_workers_share_a_comparison_and_one_of_them_is_killed(program, tmp_path, monkeypatch):
-    """Oracle: the same in one process. Runs stand in for trainings: they give the figures of the constant method."""
-    pytest.importorskip("optuna")
-    for name, seconds in (("BEAT", 0.05), ("DEAD", 1.0), ("POLL", 0.02)):
-        monkeypatch.setattr(workers, name, seconds)
-    monkeypatch.setattr("seal_hf.lab.compare.runner.POLL", 0.02)
-    log = tmp_path / "log"
-
-    def train(self, name, seed, killed=False, number="one"):
-        found = self._search(name, seed)
-        with open(log, "a") as file:
-            file.write(f"{number} {name} {seed}\n")
-        if killed:
-            os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(0.1)
-        return self._figures(seed, found, self.kind.constant(self.data))
-
-    monkeypatch.setattr(Comparison, "_trial", lambda self, name, found, *, seed, folder: 1 / (1 + found["dropout"]))
-    monkeypatch.setattr(Comparison, "_train", train)
-    options = [*SMALL, "--losses", "constant", "ce", "nce", "--budget", "3", "--seeds", "1", "2"]
-    whole = program.main([*options, "--output_dir", str(tmp_path / "whole")])
-    shared = [*options, "--output_dir", str(tmp_path / "part"), "--storage", str(tmp_path / "journal.log")]
-
-    def worker(number):
-        time.sleep(0.5 * (number > 0))
-        killed = partialmethod(train, killed=number == 0, number=number)
-        monkeypatch.setattr(Comparison, "_train", killed)
-        program.main(shared)
-
-    assert forked(*(partial(worker, number) for number in range(3))) == [-signal.SIGKILL, 0, 0]
-    done = [line.split() for line in log.read_text().splitlines() if not line.startswith("one")]
-    runs = [[name, seed] for seed in "12" for name in ("constant", "ce", "nce")]
-    assert [run for number, *run in done if number == "0"] == runs[:1]
-    assert sorted(run for number, *run in done if number != "0") == sorted(runs)
-    found, expected = (
-        {name: [run | {"command": ""} for run in found] for name, found in figures(runs).items()}
-        for runs in (Runs(tmp_path / "part"), whole)
-    )
-    assert found == expected
-    assert Runs(tmp_path / "part").settings("nce")["settings"] == whole.settings("nce")["settings"]
-    assert (tmp_path / "part/table.md").read_text() == (tmp_path / "whole/table.md").read_text()
 
 
 def test_a_run_that_diverges_is_lost_and_the_others_go_on(program, tmp_path, monkeypatch, capsys):

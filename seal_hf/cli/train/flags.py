@@ -63,12 +63,6 @@ class RunArguments:
         default=0,
         metadata={"help": "First search rates, dropout and λ1 in this many trials, then train the best; 0: no search."},
     )
-    storage: str | None = field(
-        default=None,
-        metadata={
-            "help": "Share the trials of --tune with other workers through this journal file or address of Optuna."
-        },
-    )
     log_dicts: bool = field(
         default=False,
         metadata={"help": "Print all logged figures too, as the Trainer does; they are in trainer_state.json anyway."},

@@ -193,8 +193,6 @@ class Program:
     def _run(self, argv: Sequence[str] | None, arguments: Arguments, words: Sequence[str]) -> dict[str, float]:
         check_output_dir(arguments.training)
         tuning = None
-        if arguments.run.storage is not None and not arguments.run.tune:
-            raise ValueError("`storage` is given, but it is for the trials of --tune. Leave it out.")
         if arguments.run.tune:
             tuning = Tuning(partial(self.parse, argv), self.ranges, self.make_trainer, self.metric, self.shares)
         disable_progress_bar()  # of the few files of each checkpoint: it breaks that of the training
@@ -204,16 +202,8 @@ class Program:
         data = self.load(arguments)
         for note in data.notes:
             arguments.say(f"{data.name}: {note}")
-        if tuning is None:
-            return self._trained(data, arguments, words)
-        arguments = tuning.best(data)
-        with tuning.last_run(data) as is_ours:
-            if is_ours:
-                return self._trained(data, arguments, words)
-        arguments.say("tune: another worker has trained the best settings, in its output_dir.")
-        return {}
-
-    def _trained(self, data: Any, arguments: Arguments, words: Sequence[str]) -> dict[str, float]:
+        if tuning is not None:
+            arguments = tuning.best(data)
         set_seed(arguments.training.seed)
         with without_reports():
             prepared = self.make_trainer(data, arguments)

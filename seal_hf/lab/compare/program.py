@@ -38,7 +38,6 @@ from transformers.utils import logging as hf_logging
 from ...cli.programs import UsageError, check_one_process, help_asked_for, program_name
 from ...cli.recipes import check_words, packaged_recipe, read_recipe, recipe_keys, recipe_parser
 from ...cli.train.flags import GROUPS, WIDEST
-from ...cli.workers import Workers
 from ...core.task import TASKS
 from ...data.hygiene import fingerprint
 from ...utils.messages import did_you_mean, printable
@@ -283,11 +282,6 @@ def own_parser(kind: Kind) -> argparse.ArgumentParser:
         "--metric", help=f"This figure chooses trials and epochs: {metrics}; default: the first that the data have."
     )
     parser.add_argument(
-        "--storage",
-        help="Workers anywhere share the trials and runs through this journal file or address of Optuna; all write to "
-        "one --output_dir.",
-    )
-    parser.add_argument(
         "--output_dir", help="This folder gets the results; default: one in runs/compare/ with the name of the data."
     )
     return parser
@@ -366,7 +360,6 @@ def main(argv: list[str] | None = None) -> Runs:
         if own := [f"{name} ({methods[name].settings[key]})" for name in theirs]:
             print(printable(f"--{key} does not change {', '.join(own)}: it is part of the method"))
     search: dict[str, Any] = {"budget": options.budget, "finalists": options.finalists, "held": options.hold}
-    search["workers"] = None if options.storage is None else Workers(options.storage)
     compared = Comparison(runs, data, shared, kind, methods, flags=given, metric=metric, **search)
     title = f"{data.name}: losses compared"
     compared.run(

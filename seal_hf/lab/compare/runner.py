@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from ...cli.programs import message_of
 from ...cli.search import Goal, begun, check_optuna, has_trials, search
 from ...cli.train.flags import Arguments
 from ...cli.train.program import Prepared
-from ...cli.workers import POLL, Workers
 from ...data.hygiene import fingerprint
 from ...training.meters import EpochClock, NonFiniteLossError
 from ...utils.faults import AGAIN, DiskFullError, fault_of, writing
@@ -337,7 +336,6 @@ class Comparison:
             of the three is chosen.
         held: keys that are not searched but keep the values of `flags` or a method's first values, for example those of
             a task-net that was searched without a loss-net.
-        workers: share the trials and runs; each has the same arguments and sees the folder of `runs`.
 
     Raises:
         ValueError: no labelled test split; an impossible budget, number of finalists, metric or held key.
@@ -356,7 +354,6 @@ class Comparison:
         metric: str | None = None,
         finalists: int = 1,
         held: Collection[str] = (),
-        workers: Workers | None = None,
     ):
         if not kind.is_labelled(data.test):
             raise ValueError(
@@ -381,8 +378,6 @@ class Comparison:
         self.flags, self.metric, self.finalists, self.held = flags or {}, metric or metrics[0], finalists, held
         self.own_ranges = kind.own_ranges(data, {**base, **self.flags})
         self.failed: dict[str, str] = {}  # methods of this run, and why
-        self.workers, self.seeds = workers, [1]
-        self.tried: set[tuple[str, int]] = set()  # runs of this call
 
     def run(self, names: Iterable[str], seeds: Iterable[int], write: Callable[[], Any] = lambda: None) -> None:
         """Do all missing runs, seed by seed. `write` makes a table after each seed and on an interruption, so that a
@@ -398,48 +393,24 @@ class Comparison:
         names, seeds = with_requirements(list(names), self.methods), list(dict.fromkeys(seeds))
         for name in names:
             self.kind.check_method(name, self.methods[name], {**self.base, **self.flags})
-        self.seeds = seeds
-        lock = locked(self.runs.folder) if self.workers is None else contextlib.nullcontext()
-        with lock, writing(self.runs.folder, AGAIN):
+        with locked(self.runs.folder), writing(self.runs.folder, AGAIN):
             self._rehearse(names, seeds)
             claim_folder(self.runs, self._identity)
             owners = {name: self.methods[name].search_of or name for name in names}
             check_methods(self.runs, {name: (self._own(name), self._sought(name), owners[name]) for name in names})
-            progress, self.failed, self.tried = self._progress(names, seeds), {}, set()
+            progress, self.failed = self._progress(names, seeds), {}
             try:
-                missing = {seed: list(names) for seed in seeds}
-                while missing:
-                    for seed in list(missing):
-                        missing[seed] = [name for name in missing[seed] if not self._do(name, seed, progress)]
-                        if not missing[seed]:
-                            write()
-                    if missing := {seed: names for seed, names in missing.items() if names}:
-                        time.sleep(POLL)  # other workers are at them
+                for seed in seeds:
+                    for name in names:
+                        if self.runs.load(name, seed) is None:
+                            self.say(f"{name}, seed {seed}: {self._attempt(name, seed)}  {progress(name, seed)}")
+                    write()
             except BaseException:
                 write()
                 raise
         if self.failed:
             those = "; ".join(f"{name}: {error}" for name, error in self.failed.items())
             raise ValueError(f"{those}. Started again, it tries these anew; all else is in {self.runs.folder}.")
-
-    def _do(self, name: str, seed: int, progress: Callable[[str, int], str]) -> bool:
-        """Do a missing run, unless another worker is at it, or at one whose net it takes; True if it was done or
-        tried."""
-        *needed, _ = with_requirements([name], self.methods)
-        if any(self.runs.load(other, seed) is None and (other, seed) not in self.tried for other in needed):
-            return False
-        with self._alone(name, seed, lambda: self.runs.load(name, seed) is not None, wait=False) as ours:
-            if ours:
-                self.say(f"{name}, seed {seed}: {self._attempt(name, seed)}  {progress(name, seed)}")
-                self.tried.add((name, seed))
-                return True
-        return self.runs.load(name, seed) is not None
-
-    def _alone(self, name: str, seed: int, done: Callable[[], bool], wait: bool = True) -> AbstractContextManager[bool]:
-        """A block in which no other worker does this run. It yields False if the run is done or a worker has it."""
-        if self.workers is None:
-            return contextlib.nullcontext(not done())
-        return self.workers.alone(f"{name}, seed {seed}", self._identity, done, wait)
 
     def settings(self, name: str, seed: int, searched: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The recipe keys of a run, each over those before: the data set's, the method's first values, the user's
@@ -551,16 +522,13 @@ class Comparison:
         space, found = space_of(self.methods[name], self.own_ranges), self.runs.settings(name)
         if self.budget and space and found is None:
             folder, sought = self.runs.work("search"), self._sought(name)
-            if self.workers is None:
-                seed = begun(folder, name, sought).get("seed", seed)  # that of trials which are there
-            else:
-                seed = self.seeds[0]
+            seed = begun(folder, name, sought).get("seed", seed)  # that of trials which are there
             arguments = self._arguments(name, self.settings(name, seed), str(folder))
             first = {key: value for key in space if (value := arguments.value(key)) is not None}
             sought, seeds = {"seed": seed} | sought, range(seed, seed + 1 + FURTHER)
             found = search(
                 *(partial(self._trial, name), space, [first], name, self.budget, folder, Goal(self.metric)),
-                *(self.say, sought, self.finalists, seeds, self.workers),
+                *(self.say, sought, self.finalists, seeds),
             )
             self.runs.save_settings(name, found | sought)
         return found["settings"] if found else {}
@@ -596,7 +564,7 @@ class Comparison:
 
     @property
     def _rehearsal(self) -> Path:
-        return self.runs.work("check" if self.workers is None else f"check_{self.workers.token}")
+        return self.runs.work("check")
 
     def _net(self, name: str, seed: int) -> Path:
         return self.runs.work(name, f"seed{seed}")
@@ -604,9 +572,8 @@ class Comparison:
     def _train_nets(self, name: str, seed: int) -> None:
         """Train anew the nets that a method takes from others, if `work/` was deleted."""
         for other in self.methods[name].takes.values():
-            with self._alone(other, seed, (self._net(other, seed) / "model.safetensors").is_file) as ours:
-                if ours:
-                    self._one(other, seed)
+            if not (self._net(other, seed) / "model.safetensors").is_file():
+                self._one(other, seed)
 
     @cached_property
     def _identity(self) -> dict[str, Any]:
