@@ -3,7 +3,6 @@
 python examples/compare_losses.py                                 # digits; constant, linear, ce, asymmetric, zlpr, nce
 python examples/compare_losses.py --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10
 python examples/compare_losses.py --dataset mine.csv --text_column text --model_name_or_path distilbert-base-uncased
-python examples/compare_losses.py --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # unchanged
 python examples/compare_losses.py tagging --dataset mine.conll --losses ce crf nce   # also srl, segmentation
 """
 

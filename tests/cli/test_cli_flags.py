@@ -266,7 +266,6 @@ def test_values_of_the_flags_of_a_saved_model(flags, words, message):
         (compare_flags, ["--output_dir", ""]),
         (compare_flags, ["--output_dir", __file__]),
         (compare_flags, ["--budget", HUGE]),
-        (compare_flags, ["--recipes", "a\0b"]),
         (check_main, ["check", "a\0b"]),
         (analyse, ["hessian", ""]),
         (analyse, ["hessian", "x", "--output_dir", __file__]),

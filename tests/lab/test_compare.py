@@ -347,29 +347,6 @@ def test_what_is_held_is_not_searched_and_stays_as_it_was_given(program, tmp_pat
         program.main([*options, "--beside", str(tmp_path / "out" / "ce")])
 
 
-def test_recipes_are_compared_as_they_are(program, tmp_path):
-    for name, more in (("plain", "energy_loss: ce"), ("taught", "energy_loss: margin\nenergy_weight: 0.5")):
-        (tmp_path / f"{name}.yaml").write_text(f"hidden_size: 16\nlearning_rate: 0.01\nmax_train_rows: 150\n{more}\n")
-    files = [str(tmp_path / f"{name}.yaml") for name in ("plain", "taught")]
-    runs = program.main(["--recipes", *files, "--num_train_epochs", "1", "--output_dir", str(tmp_path / "out")])
-    assert set(runs.all()) == {"plain", "taught"}
-    assert json.loads((tmp_path / "out" / "results.json").read_text())["f1_example_tuned"]["best_baseline"] == "plain"
-    assert [run["epochs"] for results in runs.all().values() for run in results] == [1, 1]  # the flag wins
-    again = ["--recipes", *files, "--num_train_epochs", "1", "--output_dir", str(tmp_path / "out")]
-    assert program.main(again).all() == runs.all()
-    text = (tmp_path / "taught.yaml").read_text()
-    (tmp_path / "taught.yaml").write_text(text.replace("0.5", "2.0"))
-    with pytest.raises(ValueError, match=r"taught holds a run \(seed 1\) with energy_weight = '0.5', not '2.0'"):
-        program.main(["--recipes", *files, "--num_train_epochs", "1", "--output_dir", str(tmp_path / "out")])
-    (tmp_path / "taught.yaml").write_text("max_train_rows: 100\n")
-    with pytest.raises(ValueError, match="the recipes read different data"):
-        program.main(["--recipes", *files])
-    (tmp_path / "taught.yaml").write_text("learning_rat: 1\n")  # named before the first is trained
-    with pytest.raises(ValueError, match=r"taught.yaml: unknown key 'learning_rat'. Did you mean 'learning_rate'"):
-        program.main(["--recipes", *files, "--output_dir", str(tmp_path / "none")])
-    assert not (tmp_path / "none").exists()
-
-
 def test_a_file_of_settings_with_another_content_is_another_setting(program, tmp_path):
     (tmp_path / "mine.conll").write_text("N a\nN b\n\nM b\nN a\n\n" * 9)
     (tmp_path / "vectors.txt").write_text("N 0.1 0.2\nM 0.3 0.4\n")
@@ -407,14 +384,12 @@ def test_data_of_the_same_name_and_size_with_other_labels_is_other_data(program,
     [
         (["--losses", "cee"], "unknown method 'cee'"),
         (["--hiden_size", "4"], "unknown command-line argument '--hiden_size'. Did you mean '--hidden_size'"),
-        (["--recipes", "a.yaml", "--losses", "ce"], "--recipes are run instead of --losses"),
         (["--hidden_size"], "argument --hidden_size/--hidden-size: expected one argument"),
         (["--freeze_encoder"], "pairs of --name value"),
         (["--energy_loss", "nce"], "--energy_loss is what is compared"),
         (["--budget", "-1"], "`budget` is -1"),
         (["--finalists", "0"], "`finalists` is 0; .* from 1 .none. to `budget`, which is 0"),
         (["--budget", "2", "--finalists", "3"], "`finalists` is 3; .* to `budget`, which is 2"),
-        (["--recipes", "a.yaml", "--budget", "2"], "--recipes are run unchanged"),
         (["--dataset", "nowhere.csv"], "nowhere.csv"),
     ],
 )

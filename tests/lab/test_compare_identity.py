@@ -191,44 +191,14 @@ def test_a_table_is_written_of_what_was_done_when_it_is_cut_off(program, tmp_pat
     assert "`constant`" in (tmp_path / "table.md").read_text()
 
 
-# --- recipes ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_recipe_that_is_added_later_is_tested_against_the_baselines_that_are_there(program, tmp_path):
-    for name, loss in (("plain", "ce"), ("taught", "margin"), ("third", "nce")):
-        text = f"hidden_size: 16\nmax_train_rows: 150\nnum_train_epochs: 1\nenergy_loss: {loss}\n"
-        (tmp_path / f"{name}.yaml").write_text(text)
-    for names in (("plain", "taught"), ("third",)):
-        files = [str(tmp_path / f"{name}.yaml") for name in names]
-        program.main(["--recipes", *files, "--output_dir", str(tmp_path / "out")])
-    table = json.loads((tmp_path / "out" / "results.json").read_text())["f1_example_tuned"]
-    assert table["best_baseline"] == "plain" and set(table["methods"]) == {"plain", "taught", "third"}
-    assert "difference" in table["methods"]["third"] and "difference" in table["methods"]["taught"]
-
-
-def test_recipes_choose_their_epoch_as_every_run_and_read_their_own_data(program, tmp_path, monkeypatch, capsys):
-    text = "hidden_size: 16\nnum_train_epochs: 1\nsave_strategy: 'no'\nmax_train_rows: 150\ndata_seed: 7\n"
-    (tmp_path / "own.yaml").write_text(text)
-    kind, loaded = KINDS["mlc"], {}
-    mlc = kind.program
-    watched = replace(mlc, loader=lambda **options: loaded.update(options) or mlc.loader(**options))
-    monkeypatch.setitem(KINDS, "mlc", replace(kind, programs={**kind.programs, "task_net": watched}))
-    program.main(["--recipes", str(tmp_path / "own.yaml"), "--output_dir", str(tmp_path / "out")])
-    assert "own.yaml: save_strategy is epoch here, as in every run of a comparison, not no" in capsys.readouterr().out
-    assert loaded["seed"] == 7
-    (tmp_path / "other.yaml").write_text(text.replace("7", "8"))
-    with pytest.raises(ValueError, match="the recipes read different data"):
-        program.main(["--recipes", str(tmp_path / "own.yaml"), str(tmp_path / "other.yaml")])
-    recipe = tmp_path / "worst.yaml"
-    recipe.write_text(f"{text}greater_is_better: false\npush_to_hub: true\nseed: 9\nreport_to: wandb\n")
-    program.main(["--recipes", str(recipe), "--output_dir", str(tmp_path / "best")])
-    said = capsys.readouterr().out
-    for part in ("greater_is_better is True here", "push_to_hub is False here", "--seeds gives the seeds"):
-        assert part in said
-    both = [json.loads((tmp_path / path).read_text()) for path in ("out/own/seed1.json", "best/worst/seed1.json")]
-    assert both[0]["test_f1_example_tuned"] == both[1]["test_f1_example_tuned"]
-    with pytest.raises(ValueError, match="--save_strategy is epoch in every run"):
-        program.main(["--recipes", str(tmp_path / "own.yaml"), "--save_strategy", "no"])
+def test_a_method_that_is_added_later_is_tested_against_the_baselines_that_are_there(program, tmp_path):
+    for losses in (("ce", "margin"), ("nce",)):
+        program.main([*SMALL, "--losses", *losses, "--output_dir", str(tmp_path)])
+    (tmp_path / "margin").rename(tmp_path / "of_before")  # a name that no method has now
+    program.main([*SMALL, "--losses", "nce", "--output_dir", str(tmp_path)])
+    table = json.loads((tmp_path / "results.json").read_text())["f1_example_tuned"]
+    assert table["best_baseline"] == "ce" and set(table["methods"]) == {"ce", "of_before", "nce"}
+    assert "difference" in table["methods"]["of_before"] and "difference" in table["methods"]["nce"]
 
 
 def test_runs_of_two_searches_are_not_one_method(digits, tmp_path):
@@ -242,12 +212,10 @@ def test_runs_of_two_searches_are_not_one_method(digits, tmp_path):
 
 
 def test_what_is_in_every_run_is_no_setting_of_an_earlier_one(program, tmp_path):
-    (tmp_path / "plain.yaml").write_text("hidden_size: 16\nmax_train_rows: 150\nnum_train_epochs: 1\nenergy_loss: ce\n")
-    (tmp_path / "constant.yaml").write_text("hidden_size: 16\n")
-    options = ["--recipes", str(tmp_path / "plain.yaml"), "--output_dir", str(tmp_path / "out")]
+    options = [*SMALL, "--losses", "ce", "--output_dir", str(tmp_path)]
     runs = program.main(options)
-    run = runs.load("plain", 1)
-    runs.save("plain", 1, {**run, "method": {**run["method"], "save_total_limit": "2"}})  # of before it was overruled
-    assert [run["seed"] for run in program.main([*options, "--seeds", "2"]).all()["plain"]] == [1, 2]
-    with pytest.raises(ValueError, match="constant.yaml has the name .* one prediction for all rows"):
-        program.main(["--recipes", str(tmp_path / "constant.yaml")])
+    run = runs.load("ce", 1)
+    runs.save("ce", 1, {**run, "method": {**run["method"], "save_total_limit": "2"}})  # of before it was overruled
+    assert [run["seed"] for run in program.main([*options, "--seeds", "2"]).all()["ce"]] == [1, 2]
+    with pytest.raises(ValueError, match="--save_strategy is epoch in every run"):
+        program.main([*options, "--save_strategy", "no"])

@@ -124,7 +124,7 @@ def test_a_flag_that_is_a_part_of_a_method_is_said(program, tmp_path, capsys):
 def test_a_recipe_says_no_method_for_all(program, tmp_path, capsys):
     file = tmp_path / "some.yaml"
     file.write_text("hidden_size: 8\nenergy_loss: nce\nhypergradient: cg\ncost_weight: 2\nenergy_weight: 3\n")
-    base = program.shared_settings(KINDS["mlc"], file, {"gold_mix": "0.5"}, {})
+    base = program.shared_settings(KINDS["mlc"], file, {"gold_mix": "0.5"})
     assert base == {"hidden_size": 8, "energy_weight": 3}
     assert "cost_weight, hypergradient ignored" in capsys.readouterr().out
     own = own_keys(METHODS)
@@ -132,33 +132,12 @@ def test_a_recipe_says_no_method_for_all(program, tmp_path, capsys):
     assert not {"learning_rate", "energy_weight", "num_samples", "global_size", "dropout"} & own
 
 
-def test_recipes_that_cannot_be_told_apart_or_are_not_read_are_refused(program, tmp_path):
-    files = [tmp_path / folder / "a.yaml" for folder in ("one", "two")]
-    for file in files:
-        file.parent.mkdir()
-        file.write_text("hidden_size: 8\n")
-    with pytest.raises(ValueError, match=r"one/a.yaml and .*two/a.yaml have the same name"):
-        program.main(["--recipes", *map(str, files)])
-    with pytest.raises(ValueError, match="--recipes are run unchanged, .*: leave --recipe out"):
-        program.main(["--recipes", str(files[0]), "--recipe", str(files[1])])
+def test_flags_that_a_comparison_has_or_sets_itself_are_refused(program):
     for flag, name in (("metric_for_best_model", "metric"), ("seed", "seeds")):
         with pytest.raises(ValueError, match=f"--{flag} is called --{name} here"):
             program.main([f"--{flag}", "1"])
     with pytest.raises(ValueError, match="--eval_strategy is epoch in every run of a comparison: leave it out"):
         program.main(["--eval_strategy", "steps"])
-
-
-@pytest.mark.parametrize("own, asked", [("f1_micro", []), ("f1_example_tuned", ["--metric", "f1_example"])])
-def test_a_recipe_that_chooses_epochs_by_another_metric_is_refused(program, tmp_path, own, asked):
-    """The table says that all were chosen by one."""
-    (tmp_path / "own.yaml").write_text(f"hidden_size: 8\nmetric_for_best_model: {own}\n")
-    metric = asked[-1] if asked else "f1_example_tuned"
-    with pytest.raises(ValueError, match=f"own.yaml: `metric_for_best_model` is '{own}', but --metric is '{metric}'"):
-        program.main(["--recipes", str(tmp_path / "own.yaml"), *asked])
-    for same in (own, f"eval_{own}"):
-        (tmp_path / "own.yaml").write_text(f"metric_for_best_model: {same}\n")
-        assert set(methods := program.from_recipes([tmp_path / "own.yaml"])) == {"own"}
-        program.check_metric(tmp_path / "own.yaml", methods["own"].settings, own)
 
 
 def test_trials_epochs_and_tables_are_of_the_metric(program, tmp_path, monkeypatch):

@@ -64,8 +64,8 @@ NET: dict[str, Range] = {"learning_rate": RATE, "dropout": DROPOUT_RANGE}
 COMMON = {"num_samples", "global_size", "dropout", "energy_weight", "inference_learning_rate", *TEXT}
 
 
-def of_recipe(settings: Mapping[str, Any]) -> Method:
-    """An unchanged recipe as a method; without a loss-net it is a baseline."""
+def earlier_method(settings: Mapping[str, Any]) -> Method:
+    """The method of runs in a folder that has a name which no method has now; without a loss-net it is a baseline."""
     loss = settings.get("energy_loss", settings.get("loss", "nce"))
     return Method(BASELINE if loss == "ce" else SEAL, f"({loss})", settings)
 

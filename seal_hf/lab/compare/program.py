@@ -6,7 +6,6 @@ for few labelled rows and rules. Its kind follows from the rules, or is the next
 seal-hf compare                                    # the digits' label sets; constant, linear, ce, asymmetric, zlpr, nce
 seal-hf compare --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10
 seal-hf compare --dataset mine.csv --text_column text --model_name_or_path distilbert-base-uncased
-seal-hf compare --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # unchanged
 seal-hf compare tagging --dataset mine --losses ce crf nce nce_tag_attention       # a folder of CoNLL columns
 seal-hf compare srl --dataset srl_ewt --model_name_or_path distilbert-base-uncased --max_train_rows 4000
 seal-hf compare segmentation --dataset weizmann
@@ -28,7 +27,6 @@ import logging
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +34,14 @@ import datasets
 from transformers.utils import logging as hf_logging
 
 from ...cli.programs import UsageError, check_one_process, help_asked_for, program_name
-from ...cli.recipes import check_words, packaged_recipe, read_recipe, recipe_keys, recipe_parser
+from ...cli.recipes import check_words, packaged_recipe, read_recipe, recipe_parser
 from ...cli.train.flags import GROUPS, WIDEST
 from ...core.task import TASKS
 from ...data.hygiene import fingerprint
 from ...utils.messages import did_you_mean, printable
 from ...utils.options import check_given
 from ...utils.recorded import command_line
-from .kinds import CONSTANT, KINDS, Figures, Kind, Method, Methods, of_recipe, own_keys
+from .kinds import KINDS, Figures, Kind, Methods, earlier_method, own_keys
 from .runner import (
     EVERY_RUN,
     LOST,
@@ -80,35 +78,6 @@ def kind_of(words: Sequence[str]) -> tuple[Kind, list[str]]:
             return found
     known = [*KINDS, *(task.compared_word for task in TASKS.values() if task.compared_word)]
     raise UsageError(f"no kind of output {words[0]!r}.{did_you_mean(words[0], known)} All of them: {', '.join(known)}.")
-
-
-def from_recipes(files: Sequence[Path]) -> dict[str, Method]:
-    """A method per recipe, unchanged except for what every run of a comparison has."""
-    methods: dict[str, Method] = {}
-    for file in files:
-        if file.stem in methods:
-            both = " and ".join(str(other) for other in files if other.stem == file.stem)
-            raise ValueError(f"--recipes: {both} have the same name, but results are told apart by it. Rename a file.")
-        if file.stem == CONSTANT:
-            raise ValueError(
-                f"--recipes: {file} has the name that a table gives to one prediction for all rows. Rename it."
-            )
-        settings = dict(read_recipe(file))
-        for key, value in EVERY_RUN.items():
-            if str(settings.get(key, value)) != str(value):
-                said = f"{file}: {key} is {value} here, as in every run of a comparison, not {settings[key]}"
-                print(printable(said))
-        if "seed" in settings:
-            print(printable(f"{file}: seed is ignored, because --seeds gives the seeds"))
-        methods[file.stem] = of_recipe(settings)
-    return methods
-
-
-def check_metric(file: Path, settings: Mapping[str, Any], metric: str) -> None:
-    """Raises ValueError if a recipe chooses its epoch by another metric."""
-    own = settings.get("metric_for_best_model", metric)
-    if own not in (metric, f"eval_{metric}"):
-        raise ValueError(f"{file}: `metric_for_best_model` is {own!r}, but --metric is {metric!r}. Change either.")
 
 
 def check_names(names: Sequence[str], kind: Kind, data: Any) -> None:
@@ -178,23 +147,17 @@ def check_same(folder: Path, data: Any, metric: str, settings: Mapping[str, Any]
             raise ValueError(f"--beside: {folder} was searched with {what}, not {here}. Search the plain model again.")
 
 
-def shared_settings(kind: Kind, recipe: Path | None, given: Mapping[str, str], recipes: Methods) -> dict[str, Any]:
+def shared_settings(kind: Kind, recipe: Path | None, given: Mapping[str, str]) -> dict[str, Any]:
     """Settings for all methods: those of the recipe, or of the packaged one, without the keys that define a method."""
     for key in LOSS_KEYS:
         if key in given:
-            raise ValueError(f"--{key} is what is compared: name the methods with --losses, or give --recipes")
+            raise ValueError(f"--{key} is what is compared: name the methods with --losses")
     for key, name in NAMES_HERE.items():
         if key in given:
             raise ValueError(f"--{key} is called --{name} here, for all methods")
     for key in EVERY_RUN:
         if key in given:
             raise ValueError(f"--{key} is {EVERY_RUN[key]} in every run of a comparison: leave it out")
-    if recipes:
-        data_keys = recipe_keys(kind.program.arguments[0]) | {"data_seed"}  # the seed that splits data without splits
-        parts = [{k: v for k, v in method.settings.items() if k in data_keys} for method in recipes.values()]
-        if any(part != parts[0] for part in parts):
-            raise ValueError(f"the recipes read different data, so their figures do not compare: {parts}")
-        return parts[0]
     named = dict(read_recipe(recipe)) if recipe else {}
     shared = named or dict(read_recipe(packaged_recipe(kind.recipe(given))))
     dropped = sorted(own_keys(kind.methods) & named.keys() - {*LOSS_KEYS})
@@ -209,8 +172,8 @@ def write_table(runs: Runs, figures: Figures, methods: Methods, title: str, metr
     found = runs.all()
     if not found:
         return
-    recipes = {name: of_recipe(results[0][METHOD]) for name, results in found.items() if METHOD in results[0]}
-    methods = {**recipes, **methods}  # also those of an earlier command
+    earlier = {name: earlier_method(results[0][METHOD]) for name, results in found.items() if METHOD in results[0]}
+    methods = {**earlier, **methods}
     every = [run for results in found.values() for run in results if LOST not in run]
     tested = [
         key for key in figures.tested_with(metric) if all(f"test_{key}" in run for run in every)
@@ -240,14 +203,6 @@ def own_parser(kind: Kind) -> argparse.ArgumentParser:
         nargs="+",
         metavar="METHOD",
         help=f"These methods are compared, one or more of: {named}, or all (default: {usual}).",
-    )
-    parser.add_argument(
-        "--recipes",
-        nargs="+",
-        type=Path,
-        default=[],
-        metavar="FILE.yaml",
-        help="These recipes are compared in place of methods.",
     )
     parser.add_argument(
         "--recipe", type=Path, metavar="FILE.yaml", help="All methods begin with the settings of this recipe."
@@ -308,13 +263,7 @@ def parse(kind: Kind, words: Sequence[str]) -> tuple[argparse.Namespace, list[st
     check_words(recipe_parser(kind.program.arguments), flags, own._actions)
     check_one_process(program_name())
     check_given(vars(options), {}, {})
-    if options.recipes and options.budget:
-        raise ValueError("--budget searches the settings of --losses, but --recipes are run unchanged. Leave one out.")
-    if options.recipes and options.losses:
-        raise ValueError("--recipes are run instead of --losses. Leave one of them out.")
-    if options.recipes and options.recipe:
-        raise ValueError("--recipes are run unchanged, each with its own data: leave --recipe out.")
-    if (options.beside or options.hold) and (options.recipes or not options.budget):
+    if (options.beside or options.hold) and not options.budget:
         name = "--beside" if options.beside else "--hold"
         raise ValueError(f"{name} keeps settings out of a search, but nothing is searched. Give --budget.")
     return options, flags
@@ -328,43 +277,32 @@ def main(argv: list[str] | None = None) -> Runs:
         print(printable(help_of(kind, words, asked)))
         sys.exit(0)
     options, flags = parse(kind, words)
-    for file in options.recipes:  # a mistake in any of them ends the program here
-        kind.program.parse(["--recipe", str(file), "--output_dir", "runs", "--report_to", "none"])
-    recipes = from_recipes(options.recipes)
     given = pairs(flags)
     if options.beside:
         tuned = settings_of(options.beside, given, kind.methods)
         given, options.hold = {**given, **tuned}, [*options.hold, *tuned]
         flags += [f"--{key}={value}" for key, value in tuned.items()]
-    shared = shared_settings(kind, options.recipe, given, recipes)
-    for name, method in recipes.items():  # flags win over a recipe, as everywhere
-        recipes[name] = replace(method, settings={**method.settings, **given})
-    first = next(({**method.settings, **EVERY_RUN} for method in recipes.values()), shared)  # may name a net, too
-    data = kind.program.load(kind.program.parse([*flags, "--output_dir", "runs"], first))
+    shared = shared_settings(kind, options.recipe, given)
+    data = kind.program.load(kind.program.parse([*flags, "--output_dir", "runs"], shared))
     kind = kind.of(data)
-    methods = recipes or kind.methods_for(data)
+    methods = kind.methods_for(data)
     losses = options.losses or [name for name in kind.usual if name in methods]
-    names = list(methods) if recipes or "all" in losses else losses
-    if not recipes:
-        check_names(names, kind, data)
+    names = list(methods) if "all" in losses else losses
+    check_names(names, kind, data)
     metric = options.metric or kind.metrics(data)[0]
-    for file, method in zip(options.recipes, recipes.values(), strict=True):
-        check_metric(file, method.settings, metric)
     if options.beside:
         check_same(options.beside, data, metric, {**shared, **given})
     runs = Runs(options.output_dir or usual_folder(kind, data), origin(called(), argv))
     for note in data.notes:
         print(printable(f"{data.name}: {note}"))
     for key in sorted(given):
-        theirs = [] if recipes else [name for name in names if name in methods and key in methods[name].settings]
+        theirs = [name for name in names if name in methods and key in methods[name].settings]
         if own := [f"{name} ({methods[name].settings[key]})" for name in theirs]:
             print(printable(f"--{key} does not change {', '.join(own)}: it is part of the method"))
     search: dict[str, Any] = {"budget": options.budget, "finalists": options.finalists, "held": options.hold}
     compared = Comparison(runs, data, shared, kind, methods, flags=given, metric=metric, **search)
     title = f"{data.name}: losses compared"
-    compared.run(
-        names, options.seeds, write=lambda: write_table(runs, kind.figures, recipes or kind.methods, title, metric)
-    )
+    compared.run(names, options.seeds, write=lambda: write_table(runs, kind.figures, kind.methods, title, metric))
     print((runs.folder / "table.md").read_text(encoding="utf-8"))
     return runs
 
