@@ -187,7 +187,7 @@ def run_all(folder, world, resume):
     best = dict(eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True)
     results["best"] = train(folder, world, learning_rate=0.1, **best, **options)
     if world > 1:
-        compiled = dict(torch_compile=True, torch_compile_backend="eager", loss_net_torch_compile=True)
+        compiled = dict(torch_compile=True, torch_compile_backend="eager")
         results["compiled"] = train(folder, world, **CASES["accumulation"], **compiled)
     results["filled up"] = train(folder, world, loss="regression", num_rows=42)
     if resume:

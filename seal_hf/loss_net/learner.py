@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeGuard
 
 import torch
 from accelerate import Accelerator
@@ -39,8 +39,6 @@ class Learner:
         num_training_steps: updates of this network in the whole run.
         max_grad_norm: gradient norm clipping; 0 switches it off (the norm is still measured).
         betas, eps: those of AdamW.
-        compile_options: arguments of `torch.compile` for the forward of `__call__`; None leaves it eager. `net` itself
-            stays eager and keeps its parameters' names, so that calling it frozen causes no recompilation.
         finds_unused_parameters: DDP looks for parameters that get no gradient in a step.
     """
 
@@ -56,7 +54,6 @@ class Learner:
         max_grad_norm: float = 0.0,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
-        compile_options: dict[str, Any] | None = None,
         finds_unused_parameters: bool = False,
     ):
         self.net = net.to(accelerator.device)
@@ -64,8 +61,6 @@ class Learner:
         self.max_grad_norm = max_grad_norm
         self.parameters = [p for group in param_groups for p in group["params"]]
         forward_net: nn.Module = self.net
-        if compile_options is not None:
-            forward_net = cast(nn.Module, torch.compile(self.net, **compile_options))  # a compiled module is a module
         if accelerator.num_processes > 1:
             device_ids = [accelerator.device.index] if accelerator.device.type == "cuda" else None
             forward_net = DistributedDataParallel(
@@ -95,7 +90,6 @@ class Learner:
             max_grad_norm=args.loss_net_max_grad_norm,
             betas=(args.adam_beta1, args.adam_beta2),
             eps=args.adam_epsilon,
-            compile_options=args.loss_net_compile_options,
             finds_unused_parameters=loss_net.may_lack_gradients and not args.loss_net_gradient_checkpointing,
         )
 

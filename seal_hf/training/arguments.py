@@ -394,9 +394,6 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
     Parameters that control time and memory (of the task-net: the Trainer's `gradient_checkpointing`, `torch_compile`):
         loss_net_gradient_checkpointing (`bool`, default False): the loss-net's own encoder recomputes its layers in the
             backward instead of keeping their activations; the result is the same.
-        loss_net_torch_compile (`bool`, default False): compile the loss-net for its own phase, with the Trainer's
-            `torch_compile_backend` and `torch_compile_mode` (if set, these compile the task-net too). In the task-net's
-            phase and in evaluation, where it is frozen, it stays eager.
     """
 
     energy_loss: str = field(default="nce", metadata={"aliases": ["--loss"]})
@@ -457,7 +454,6 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
     license: str | None = None
 
     loss_net_gradient_checkpointing: bool = False
-    loss_net_torch_compile: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -514,13 +510,6 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             raise ValueError(
                 "`energy_weight` and `task_weight` are both 0: the task-net would have no loss. Set one of them."
             )
-
-    @property
-    def loss_net_compile_options(self) -> dict[str, Any] | None:
-        """Arguments of `torch.compile` for the loss-net; None if it is not compiled."""
-        if not self.loss_net_torch_compile:
-            return None
-        return {"backend": self.torch_compile_backend or "inductor", "mode": self.torch_compile_mode}
 
 
 CONSTANT_WEIGHT = {"energy_weight_schedule": "constant", "energy_weight_balance": False}  # of a constant λ1
@@ -583,9 +572,4 @@ def check_hypergradient(args: Any) -> None:
         raise ValueError(
             "`energy_weight_balance` changes λ1 with the gradients, but `hypergradient` needs a fixed inner loss. "
             "Leave one of them out."
-        )
-    if args.loss_net_torch_compile:
-        raise ValueError(
-            f"`loss_net_torch_compile` is set, but a compiled loss-net lacks the second derivative that "
-            f"`hypergradient` {args.hypergradient!r} needs. Leave one of them out."
         )

@@ -81,7 +81,7 @@ OF_THE_TRAINER = (  # arguments of the Trainer that change what a run learns, or
 ).split()
 AFTERWARDS = (  # arguments of ours that change nothing of what is learned
     "overwrite_output_dir resume_changed decoder target fold_decision license adapter_export "
-    "loss_net_gradient_checkpointing loss_net_torch_compile"
+    "loss_net_gradient_checkpointing"
 ).split()
 FRESH = "fresh_head"  # key of a record: names of the task-net's parameters that did not come with its encoder
 LOOKED_AT = 1000  # rows read of a `datasets.Dataset`

@@ -206,7 +206,6 @@ def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator, encode
     refused = [
         (accelerator.mixed_precision == "fp16", "fp16", "use bf16"),
         (accelerator.state.dynamo_plugin.backend != DynamoBackend.NO, "torch.compile of the task-net", "leave it out"),
-        (args.loss_net_torch_compile, "loss_net_torch_compile", "leave it out"),
         (args.gradient_checkpointing, "gradient_checkpointing", "leave it out"),
         (has_partner, f"energy_loss={args.energy_loss!r}", "use infnet"),
         (

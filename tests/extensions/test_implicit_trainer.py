@@ -292,7 +292,6 @@ def test_adapters_of_both_nets_in_one_base(tmp_path):
     [
         (dict(energy_loss="nce"), "energy_loss='nce'.*contrastive_divergence"),
         (dict(energy_loss="margin", energy_weight_balance=True), "energy_weight_balance"),
-        (dict(energy_loss="margin", loss_net_torch_compile=True), "loss_net_torch_compile.*Leave one"),
         (dict(energy_loss="margin", loss_net_steps=0), "loss_net_steps.*never updated"),
         (dict(energy_loss="margin", hypergradient_scale=0.0), "hypergradient_scale"),
         (dict(energy_loss="margin", hypergradient_terms=0), "hypergradient_terms"),

@@ -1,5 +1,5 @@
-"""torch.compile of either net gives the eager run, compiles nothing anew from step to step, and leaves no trace in what
-is saved. With a backend that needs no C++ compiler."""
+"""torch.compile of the task-net gives the eager run, compiles nothing anew from step to step, and leaves no trace in
+what is saved. With a backend that needs no C++ compiler."""
 
 import os
 
@@ -16,49 +16,47 @@ pytestmark = pytest.mark.long
 BACKEND = "aot_eager"
 
 
-def run(tmp_path, task_net=False, loss_net=False, **options):
+def run(tmp_path, compiled=False, **options):
     """Parameters of both nets, and the number of graphs compiled."""
     torch._dynamo.reset()
     counters.clear()
     torch.manual_seed(0)
-    if task_net:
+    if compiled:
         options |= dict(torch_compile=True, torch_compile_backend=BACKEND)
     rows = TensorRows(tiny_run.table(42))  # the last of three batches is not whole
-    trainer, nets = tiny_run.make(tmp_path, rows=rows, loss_net_torch_compile=loss_net, **options)
-    trainer.args.torch_compile_backend = BACKEND  # given to the arguments, it would compile the task-net too
+    trainer, nets = tiny_run.make(tmp_path, rows=rows, **options)
     trainer.train()
     os.environ.pop("ACCELERATE_DYNAMO_BACKEND", None)  # 4.57 leaves it there, for every later run of the process
     assert trainer.model is nets.task_net and trainer.loss_net is nets.loss_net
     return tiny_run.parameters(nets), counters["frames"]["ok"]
 
 
-def test_compiled_nets_end_where_eager_ones_do_and_stay_compiled(tmp_path):
-    """One graph of each compiled net for whole batches, and one for any other size; whatever the number of steps."""
+def test_a_compiled_net_ends_where_an_eager_one_does_and_stays_compiled(tmp_path):
+    """One graph for whole batches, and one for any other size; whatever the number of steps."""
     eager, graphs = run(tmp_path, loss="regression")
     assert graphs == 0
-    for task_net, loss_net, expected in ((True, False, 2), (False, True, 2), (True, True, 4)):
-        compiled, graphs = run(tmp_path, task_net, loss_net, loss="regression")
-        torch.testing.assert_close(compiled, eager, rtol=0, atol=1e-5)
-        assert graphs == expected
-    assert run(tmp_path, True, True, loss="regression", num_train_epochs=6)[1] == 4
+    compiled, graphs = run(tmp_path, True, loss="regression")
+    torch.testing.assert_close(compiled, eager, rtol=0, atol=1e-5)
+    assert graphs == 2
+    assert run(tmp_path, True, loss="regression", num_train_epochs=6)[1] == 2
 
 
-def test_compiled_nets_under_accumulation(tmp_path):
+def test_a_compiled_net_under_accumulation(tmp_path):
     options = dict(encoder="shared", accumulation=2, batch=8, loss_net_steps=2)
     eager, _ = run(tmp_path, **options)
-    torch.testing.assert_close(run(tmp_path, True, True, **options)[0], eager, rtol=0, atol=1e-5)
+    torch.testing.assert_close(run(tmp_path, True, **options)[0], eager, rtol=0, atol=1e-5)
 
 
-def test_compiled_nets_in_bf16(tmp_path):
+def test_a_compiled_net_in_bf16(tmp_path):
     """Compiled, other intermediate values are rounded."""
     eager, _ = run(tmp_path, loss="regression", bf16=True)
-    compiled, _ = run(tmp_path, True, True, loss="regression", bf16=True)
+    compiled, _ = run(tmp_path, True, loss="regression", bf16=True)
     assert (compiled - eager).norm() < 0.02 * (eager - tiny_run.parameters(tiny_run.model())).norm()
 
 
 def test_a_compiled_run_saves_plain_names_and_resumes(tmp_path):
     saving = dict(save_strategy="steps", save_steps=4, eval_strategy="epoch")
-    whole, _ = run(tmp_path / "whole", True, True, **saving)
+    whole, _ = run(tmp_path / "whole", True, **saving)
     for net in (".", "_loss_net"):
         names = load_file(tmp_path / "whole" / "checkpoint-4" / net / "model.safetensors")
         assert names and not any("_orig_mod" in name for name in names)

@@ -135,7 +135,6 @@ def test_parallelism_within_a_row_or_a_layer_is_refused(tmp_path, name):
         ("FSDP", dict(plugin=fsdp(), precision="fp16"), {}, "FSDP does not go with fp16: use bf16"),
         ("FSDP", dict(plugin=fsdp(), backend=DynamoBackend.INDUCTOR), {}, "FSDP does not go with torch.compile of the"),
         ("FSDP", dict(plugin=fsdp()), dict(gradient_checkpointing=True), "with gradient_checkpointing: leave it out"),
-        ("FSDP", dict(plugin=fsdp()), dict(loss_net_torch_compile=True), "with loss_net_torch_compile: leave it out"),
         ("FSDP", dict(plugin=fsdp()), dict(loss="infnet_plus"), "with energy_loss='infnet_plus': use infnet"),
         ("DEEPSPEED", dict(plugin=zero(3)), {}, "DeepSpeed does not go with ZeRO stage 3: set zero_stage: 2"),
         ("DEEPSPEED", dict(plugin=zero(), precision="fp16"), {}, "DeepSpeed does not go with fp16: use bf16"),
