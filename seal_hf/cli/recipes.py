@@ -31,12 +31,11 @@ from .programs import UsageError, given_flags, program_name
 
 LIMITS: dict[str, dict[str, Any]] = {  # of our arguments of data, nets, runs and analyses; the others check themselves
     "max_train_rows max_validation_rows max_eval_rows num_labelled repeat_labelled max_length image_size batch_size "
-    "max_rows num_samples": {"least": 1},
+    "max_rows": {"least": 1},
     "hidden_size width adapter_rank": {"least": 1, "most": 100_000},  # a wider or deeper net takes hours to build
     "num_layers": {"least": 1, "most": 1000},
     "global_size": {"least": 0, "most": 100_000},
     "crop_size test_crop_size crop_offsets patience tune seed data_seed": {"least": 0},
-    "energy_weight": {"least": 0},
     "dropout": {"least": 0, "below": 1},
 }
 DEFAULT_RECIPES = Path(__file__).parent / "default_recipes"

@@ -1,17 +1,11 @@
-"""What has a trained energy learned? The command reads a folder that `train mlc`, `train energy` or `train tagging`
-saved.
+"""What has a trained energy learned? The command reads a folder that `train mlc` or `train tagging` saved.
 
 seal-hf analyse hessian FOLDER --dataset bibtex --data_dir DATA --output_dir DIR
-seal-hf analyse gradients FOLDER --dataset bibtex --data_dir DATA --output_dir DIR --energy_weight 0.5
 seal-hf analyse tags FOLDER --dataset twitter_pos --data_dir DATA --output_dir DIR
 
-The command writes hessian.json, gradients.json or tags.json, and a figure of the same name (.png), to DIR. `hessian`
-compares the energy's second derivatives with the co-occurrence of labels. `tags` compares those of neighbouring tags
-with their bigrams. `gradients` draws SEAL's Figure 2: the gradients of cross-entropy and of the energy's global term at
-one label, by the value of another label.
-
-An energy network (`train energy`; SEAL's Figures 4 and 5) lacks a task-net. `hessian` then uses the gold label sets of
-validation rows, and `gradients` draws only the plots that need no outputs.
+The command writes hessian.json or tags.json, and a figure of the same name (.png), to DIR. `hessian` compares the
+energy's second derivatives with the co-occurrence of labels. `tags` compares those of neighbouring tags with their
+bigrams.
 """
 
 from __future__ import annotations
@@ -41,10 +35,9 @@ from ..utils.options import check_given
 from ..utils.recorded import recorded
 
 # Derivatives of an energy by its structures, and counts of the data to compare them with: ∂²E/∂y_i∂y_j of label sets
-# (Shankar & Piratla, appendix C, Fig. 1), ∂²E/∂y_t∂y_{t+1} of tag sequences (the same, Fig. 2; of a chain it is -W),
-# and gradients (SEAL §5, Fig. 2; its appendices A and G). For our energies, lower is better; in both papers' plots,
-# higher is better. Two labels that belong together have a negative second derivative here, so -∂²E is compared with
-# counts.
+# (Shankar & Piratla, appendix C, Fig. 1) and ∂²E/∂y_t∂y_{t+1} of tag sequences (the same, Fig. 2; of a chain it is -W).
+# For our energies, lower is better; in the paper's plots, higher is better. Two labels that belong together have a
+# negative second derivative here, so -∂²E is compared with counts.
 
 Energy = Callable[[Tensor], Tensor]  # of candidates alone: `lambda y: seal.energy(y, mask, **inputs)` of a frozen net
 
@@ -95,47 +88,6 @@ def tag_pair_hessian(energy: Energy, y: Tensor, mask: Tensor) -> Tensor:
     return total / pairs.sum().clamp_min(1)
 
 
-def gradient_samples(
-    energy: Energy, num_labels: int, target: int, num_samples: int, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """∂E/∂y_k at label sets drawn from Uniform(0, 1)^L (SEAL appendix G): plotted over (y_i, y_k), it shows whether the
-    gradient at label k depends on label i.
-
-    Args:
-        energy: structures (S, L) -> energies (S,), of the global term alone: features 0 take the local term away.
-        num_labels: L.
-        target: k.
-        num_samples: S.
-
-    Returns:
-        The samples (S, L) and the gradients (S,).
-    """
-    y = torch.rand(num_samples, num_labels, generator=generator).requires_grad_()
-    return y.detach(), _gradient(energy, y, create_graph=False)[:, target]
-
-
-def gradients_at_output(
-    energy: Energy, logits: Tensor, labels: Tensor, energy_weight: float = 1.0
-) -> tuple[Tensor, Tensor]:
-    """The gradients at the task-net's logits z of label sets, ŷ = σ(z), for every input:
-
-        ∂BCE/∂z_k = ŷ_k - y*_k,     λ1 ∂E/∂z_k = λ1 ŷ_k (1 - ŷ_k) ∂E/∂y_k
-
-    The first depends on label k alone, the second on all of ŷ (SEAL appendix A).
-
-    Args:
-        energy: structures (B, L) -> energies (B,).
-        logits, labels: (B, L).
-        energy_weight: λ1.
-
-    Returns:
-        Both, (B, L) each.
-    """
-    logits = logits.detach().requires_grad_()
-    slope = _gradient(lambda z: energy(torch.sigmoid(z)), logits, create_graph=False)
-    return torch.sigmoid(logits.detach()) - labels, energy_weight * slope
-
-
 def label_pmi(labels: np.ndarray) -> np.ndarray:
     """Smoothed pointwise mutual information log( (n_ij + 1) / (n_i n_j / N + 1) ), near 0 where the data is too small
     to tell. labels (N, L) of 0 and 1 -> (L, L)."""
@@ -182,35 +134,8 @@ def agreement(matrix: np.ndarray, reference: np.ndarray, *, symmetric: bool) -> 
     return found
 
 
-def label_pairs(labels: np.ndarray, num_pairs: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Pairs of labels (i, k) to study: the labels k that vary most, each with its most associated label i, and with the
-    label whose PMI is nearest to 0.
-
-    Args:
-        labels: (N, L) of 0 and 1. If possible, a partner i is present in at least 5 rows and absent in at least 5.
-        num_pairs: number of labels k.
-
-    Returns:
-        The associated pairs and the unrelated pairs.
-
-    Raises:
-        ValueError: fewer than two labels.
-    """
-    if np.shape(labels)[1] < 2:
-        raise ValueError(f"Pairs of labels were asked for, but the data has {np.shape(labels)[1]}.")
-    counts, pmi = np.asarray(labels).sum(0), label_pmi(labels)
-    varies = np.minimum(counts, len(labels) - counts)
-    varied = varies >= 5 if (varies >= 5).sum() > 1 else np.ones(len(counts), dtype=bool)
-    associated, unrelated = [], []
-    for k in np.argsort(-varies, kind="stable")[:num_pairs]:
-        partners = varied & (np.arange(len(counts)) != k)
-        associated.append((int(np.where(partners, pmi[:, k], -np.inf).argmax()), int(k)))
-        unrelated.append((int(np.where(partners, np.abs(pmi[:, k]), np.inf).argmin()), int(k)))
-    return associated, unrelated
-
-
-def _gradient(energy: Energy, y: Tensor, create_graph: bool = True) -> Tensor:
-    return torch.autograd.grad(energy(y).sum(), y, create_graph=create_graph)[0]
+def _gradient(energy: Energy, y: Tensor) -> Tensor:
+    return torch.autograd.grad(energy(y).sum(), y, create_graph=True)[0]
 
 
 def _second(value: Tensor, y: Tensor) -> Tensor:
@@ -232,10 +157,8 @@ class AnalysisArguments:
     figure: bool = field(default=True, metadata={"help": "Also draw a figure (needs matplotlib)."})
     batch_size: int = field(default=64, metadata={"help": "Validation rows at a time."})
     max_rows: int = field(default=500, metadata={"help": "Most validation rows; for tags with an LSTM take fewer."})
-    num_samples: int = field(default=1000, metadata={"help": "gradients: number of samples from Uniform(0, 1)^L."})
-    energy_weight: float = field(default=1.0, metadata={"help": "gradients: λ1 of the run."})
     max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: as in the run."})
-    seed: int = field(default=0, metadata={"help": "Seed of the samples, and of splits that the data does not fix."})
+    seed: int = field(default=0, metadata={"help": "Seed of splits that the data does not fix."})
 
 
 def load_nets(kind: type[SealModelT], folder: str) -> SealModelT:
@@ -243,19 +166,15 @@ def load_nets(kind: type[SealModelT], folder: str) -> SealModelT:
     if not Path(folder, LOSS_NET_FOLDER, CONFIG_NAME).is_file():
         raise ValueError(
             f"{folder} has no {LOSS_NET_FOLDER}/, so there is no energy to analyse. Give the output_dir or a "
-            "checkpoint of a run with a loss-net. `hessian` and `gradients` also take an energy network's folder."
+            "checkpoint of a run with a loss-net."
         )
-    check_space(LossNetConfig.from_pretrained(Path(folder, LOSS_NET_FOLDER)), kind, folder)
-    return kind.from_pretrained(folder).eval().requires_grad_(False)
-
-
-def check_space(config: LossNetConfig, kind: type[SealModel], folder: str) -> None:
-    """Raises ValueError if a loss-net is for another kind of output."""
+    config = LossNetConfig.from_pretrained(Path(folder, LOSS_NET_FOLDER))
     if config.space != kind.space_class.name:
         raise ValueError(
             f"The loss-net in {folder} is for outputs of the kind {config.space}, but this command is for "
-            f"{kind.space_class.name}: `hessian` and `gradients` analyse label sets, `tags` tag sequences."
+            f"{kind.space_class.name}: `hessian` analyses label sets, `tags` tag sequences."
         )
+    return kind.from_pretrained(folder).eval().requires_grad_(False)
 
 
 def check_names(seal: Any, data: Any, folder: str) -> None:
@@ -298,19 +217,16 @@ def check_matplotlib() -> None:
         ) from error
 
 
-def _figure(rows: int, columns: int, size: float) -> tuple[Any, np.ndarray]:
-    check_matplotlib()
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(size * columns, size * rows), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
-
-
 def draw_matrices(
     path: str | Path, matrices: Mapping[str, np.ndarray], names: Sequence[str], *, diagonal: bool
 ) -> None:
     """Matrices (K, K) side by side with titles and colours symmetric about 0; without `diagonal`, it is blank."""
-    figure, axes = _figure(1, len(matrices), 2.5 + 0.12 * min(len(names), MOST_NAMES))
+    check_matplotlib()
+    from matplotlib.figure import Figure
+
+    size = 2.5 + 0.12 * min(len(names), MOST_NAMES)
+    figure = Figure(figsize=(size * len(matrices), size), layout="constrained")
+    axes = figure.subplots(1, len(matrices), squeeze=False)
     for axis, (title, matrix) in zip(axes[0], matrices.items(), strict=True):
         shown = np.array(matrix, dtype=np.float64)
         if not diagonal:
@@ -323,21 +239,6 @@ def draw_matrices(
         if len(names) <= MOST_NAMES:
             axis.set_xticks(range(len(names)), names, rotation=90, fontsize=6)
             axis.set_yticks(range(len(names)), names, fontsize=6)
-    figure.savefig(path, dpi=150)
-
-
-def draw_points(path: str | Path, rows: Sequence[Sequence[Mapping]]) -> None:
-    """A grid of scatter plots. Each has `x`, `y` and `colour`, all (N,), and `title`, `x_label`, `y_label`,
-    `colour_label`."""
-    figure, axes = _figure(len(rows), max(map(len, rows)), 3.2)
-    for line, plots in zip(axes, rows, strict=True):
-        for axis, plot in zip(line, plots, strict=True):
-            points = axis.scatter(plot["x"], plot["y"], c=plot["colour"], s=6, cmap="viridis")
-            axis.set_title(plot["title"], fontsize=8)
-            axis.set_xlabel(plot["x_label"], fontsize=7)
-            axis.set_ylabel(plot["y_label"], fontsize=7)
-            axis.tick_params(labelsize=6)
-            figure.colorbar(points, ax=axis).set_label(plot["colour_label"], fontsize=7)
     figure.savefig(path, dpi=150)
 
 

@@ -38,7 +38,6 @@ RETIRED = {
     "label_correlation_weight": "The task loss label_correlation had no clear gain. Give --task_loss soft_f1",
     "language_model_weight": "In Python, energy_options={'language_model_weight': 0.5} of `for_data` sets it",
     "max_labels": "The Hessian is that of the 200 most frequent labels",
-    "num_pairs": "Gradients are drawn for the 4 labels that vary most",
     "picture": "The page report.html shows images and masks",
     "tag_score": "Tags are scored by their accuracy",
     "train_subset": "Give a smaller file, or draw the rows in Python, by load_tags(..., train_subset='random')",

@@ -15,14 +15,10 @@ from transformers import BertModel
 from seal_hf import MultiLabelEnergy, SealForMultiLabel, SealForTokenClassification, Vocabulary, load_tags
 from seal_hf.core.energy import ENERGIES
 from seal_hf.data import load_multilabel
-from seal_hf.lab import analysis as program
 from seal_hf.lab.analysis import (
     agreement,
     energy_hessian,
-    gradient_samples,
-    gradients_at_output,
     label_correlation,
-    label_pairs,
     label_pmi,
     main,
     tag_bigrams,
@@ -64,29 +60,6 @@ def test_a_linear_energy_has_no_hessian():
     assert torch.equal(energy_hessian(lambda y: y.sum(1), y), torch.zeros(3, 3))
 
 
-def test_the_gradient_at_the_output_is_that_of_each_loss_alone():
-    _, of = multilabel_energy()
-    logits = torch.randn(3, 6, generator=generator(3), dtype=torch.float64)
-    labels = (torch.rand(3, 6, generator=generator(4)) > 0.5).double()
-    task, energy = gradients_at_output(of, logits, labels, energy_weight=0.3)
-    bce = lambda z: torch.nn.functional.binary_cross_entropy_with_logits(z, labels, reduction="sum")  # noqa: E731
-    assert torch.allclose(task, torch.autograd.functional.jacobian(bce, logits))
-    assert torch.allclose(
-        energy, 0.3 * torch.autograd.functional.jacobian(lambda z: of(torch.sigmoid(z)).sum(), logits)
-    )
-
-
-def test_sampled_gradients_are_those_of_the_closed_form():
-    energy, _ = multilabel_energy()
-    energy.float()
-    y, slope = gradient_samples(
-        lambda y: energy(torch.zeros(len(y), 4), y.unsqueeze(1)).squeeze(1), 6, 2, 50, generator()
-    )
-    matrix, v = energy.projection.weight.T, energy.direction.weight[0]
-    expected = -(torch.sigmoid(y @ matrix.T + energy.bias) * v) @ matrix[:, 2]
-    assert torch.allclose(slope, expected, atol=1e-5) and y.shape == (50, 6) and 0 <= y.min() and y.max() <= 1
-
-
 @pytest.mark.parametrize("name", ["chain", "chain_ge_c"])
 def test_the_pair_hessian_of_tags(name):
     """Of a chain -W, whatever the holes of the mask; of the others, torch's own Hessian by enumeration of positions."""
@@ -120,7 +93,7 @@ def test_counts_of_labels_and_tags():
     assert math.isclose(tag_pmi(bigrams)[0, 1], math.log((2 + 1) / (2 * 3 / 4 + 1)))
 
 
-def test_agreement_and_pairs():
+def test_agreement_of_matrices():
     a = np.array([[9.0, 1, 2], [1, 9, 3], [2, 3, 9]])
     same = agreement(a, a**3, symmetric=True)
     assert same["spearman"] == 1 and same["pearson"] < 1 and same["pairs"] == 3
@@ -130,17 +103,6 @@ def test_agreement_and_pairs():
         "pairs": 9,
     }
     assert agreement(a, np.zeros((3, 3)), symmetric=True)["pearson"] is None
-
-
-def test_pairs_of_labels_to_look_at():
-    a = np.arange(40) % 2
-    b = np.where(np.arange(40) < 4, 1 - a, a)  # goes with a
-    c = np.arange(40) // 2 % 2  # independent of a
-    constant = np.ones(40, dtype=int)
-    associated, unrelated = label_pairs(np.stack([constant, a, b, c], axis=1), 2)
-    assert associated == [(2, 1), (1, 2)] and unrelated[0] == (3, 1)
-    with pytest.raises(ValueError, match="Pairs of labels were asked for, but the data has 1"):
-        label_pairs(a[:, None], 2)
 
 
 @pytest.fixture(scope="module")
@@ -178,44 +140,6 @@ def test_the_hessian_of_a_saved_folder(digits, tmp_path, monkeypatch):
     assert np.allclose(found["hessian"], whole[chosen][:, chosen].detach(), atol=1e-6)
     assert found["rows"] == 70 and found["agreement_of_minus_hessian"]["pmi"]["pairs"] == 10
     assert (tmp_path / "hessian.png").stat().st_size > 0
-
-
-def test_the_gradients_of_a_saved_folder(digits, tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr(labels, "NUM_PAIRS", 2)
-    main(["gradients", digits, "--output_dir", str(tmp_path), "--max_rows", "70"])
-    found = json.loads((tmp_path / "gradients.json").read_text())
-    assert [pair["kind"] for pair in found["pairs"]] == ["associated"] * 2 + ["unrelated"] * 2
-    assert (tmp_path / "gradients.png").stat().st_size > 0
-    for pair in found["pairs"]:  # -1 / y_k knows nothing of y_i, but for the chance of 1,000 samples
-        assert abs(pair["correlation_of_y_i_with_bce_gradient"]) < 0.12
-
-
-def test_an_energy_network_has_its_plots_without_a_task_net(digits, tmp_path, monkeypatch):
-    """The loss-net of a run at the root of a folder, as `EnergyTrainer` saves it: the same global gradients; the closed
-    Hessian at gold."""
-    alone, drawn = tmp_path / "energy", []
-    seal, data = SealForMultiLabel.from_pretrained(digits), load_multilabel()
-    seal.loss_net.save_pretrained(alone)
-    monkeypatch.setattr(labels, "draw_points", lambda path, rows: drawn.append(rows))
-    monkeypatch.setattr(labels, "NUM_PAIRS", 1)
-    monkeypatch.setattr(program, "check_matplotlib", lambda: None)
-    options = ["--output_dir", str(tmp_path), "--max_rows", "70"]
-    pairs, of_both = (main(["gradients", str(f), *options])["pairs"] for f in (alone, digits))
-    assert all(pair.items() <= both.items() for pair, both in zip(pairs, of_both, strict=True))
-    two, four = (row for rows in drawn for row in rows[:1])
-    assert (len(two), len(four)) == (2, 4)
-    assert torch.equal(two[0]["colour"], -1 / two[0]["y"].clamp_min(0.1)) and torch.equal(two[0]["x"], two[1]["x"])
-    found = main(["hessian", str(alone), *options, "--figure", "false"])
-    gold = torch.tensor(data.validation["labels"][:70], dtype=torch.float)
-    expected = closed_hessian(seal.loss_net.energy, gold).mean(0).detach()
-    assert found["at"] == "gold" and np.allclose(found["hessian"], expected, atol=1e-6)
-    with pytest.raises(ValueError, match="no _loss_net/.* an energy network's folder"):
-        main(["tags", str(alone), *options])
-    shared = SealForMultiLabel.for_data(data, hidden_size=8, loss_net_encoder="shared")
-    shared.loss_net.save_pretrained(tmp_path / "shared")
-    with pytest.raises(ValueError, match="'shared'.*the folder of the whole run"):
-        main(["hessian", str(tmp_path / "shared"), *options])
 
 
 def test_the_tag_pairs_of_a_saved_folder(tagger, tmp_path):
@@ -271,9 +195,9 @@ def test_help_is_printed(argv, word, capsys):
 
 def test_what_does_not_fit_is_said(digits, tagger, tmp_path):
     options = ["--output_dir", str(tmp_path), "--figure", "false"]
-    with pytest.raises(ValueError, match="usage: .*hessian|gradients|tags FOLDER"):
+    with pytest.raises(ValueError, match=r"usage: .*hessian\|tags FOLDER"):
         main(["hessians", digits])
-    with pytest.raises(ValueError, match="`hessian` and `gradients` .* label sets"):
+    with pytest.raises(ValueError, match="`hessian` analyses label sets"):
         main(["hessian", tagger, *options])
     with pytest.raises(ValueError, match="no _loss_net/"):
         main(["hessian", str(tmp_path), *options])
