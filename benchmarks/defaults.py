@@ -79,10 +79,10 @@ def flags_of(way: str, texts: bool = False) -> list[str]:
     for an `--encoder` that is not MiniLM. ValueError for another name.
 
     Args:
-        texts: whether the data are label sets of texts: there `WAYS` with a rate read the first token.
+        texts: whether the data are label sets of texts: there `WAYS` with one rate for both read the first token.
     """
     if way in WAYS:
-        return WAYS[way] + FIRST * (texts and RATE in WAYS[way])
+        return WAYS[way] + FIRST * (texts and HEAD_RATE in WAYS[way])
     if (found := OF_RATES.fullmatch(way)) is None:
         raise ValueError(f"no way {way!r}; known are {', '.join(WAYS)}, and LOSS_RATE_head_RATE_ROWS...")
     loss = found["loss"]
