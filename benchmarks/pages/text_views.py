@@ -46,12 +46,3 @@ def in_short() -> str:
     first, *others = sets
     gained = [f"`{method}`, mean of the {len(sets)}" for method in ("mutual", "nce")]
     return table(["task-net reads", "loss-net reads", f"`ce`, {first}", *others, *gained], rows)
-
-
-def features() -> str:
-    """What second nets add where both nets are MLPs on the mean of all tokens: the means over data sets."""
-    rows = []
-    for kind, which in (("sets", False), ("controls", True)):
-        names = [data for data in there("features") if (data in text_screen.CONTROLS) == which]
-        rows.append([f"{len(names)} {kind}", *_over_sets("features", names)])
-    return table(["data", *(f"`{method}`" for method in METHODS[1:])], rows)
