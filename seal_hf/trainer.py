@@ -95,7 +95,7 @@ class SealTrainer(TwoNetTrainer):
         energy_loss, learner: the loss-net's loss and trainer, or None. A run makes its own learner.
         energy_weight: λ1, an [`EnergyWeight`]; it gives the share or the weight of a step.
         extensions: what this run adds to a step, see [`Extension`].
-        card_facts: arguments of `reports.run_card` that only the user knows.
+        card_facts: arguments of [`run_card`] that only the user knows.
 
     Raises:
         ValueError: no loss-net, a task-net or launcher that is not supported, or a data set without a `labels` column.
@@ -330,9 +330,8 @@ class SealTrainer(TwoNetTrainer):
             self.alignment.add(self.accelerator.gather_for_metrics(pulls))
         parts, drawn = [space.output(batch.logits), space.candidate(gold)], None
         if not space.samples_from_inputs:
-            args, step = self.args, self.state.global_step
-            key = (args.seed, step, 0, args.process_index, self.evaluated_batches, EVALUATED)
-            drawn = space.sample(batch.logits, EVALUATION_SAMPLES, stateless_noise(args.device, *key))
+            noise = self._noise(self.evaluated_batches, 0, EVALUATED)
+            drawn = space.sample(batch.logits, EVALUATION_SAMPLES, noise)
             parts.append(drawn)
         energies = self.loss_net.energies(encoded, space.join(parts), mask)
         self._meter_energies(energies[:, : GOLD + 1])

@@ -251,42 +251,26 @@ def search(
         ValueError: Optuna is missing, or a given value cannot be in its range.
     """
     with writing(Path(folder), AGAIN):
-        return _search(run, space, given, name, budget, folder, goal, say, sought, finalists, seeds)
-
-
-def _search(
-    run: Run,
-    space: Space,
-    given: Sequence[Settings],
-    name: str,
-    budget: int,
-    folder: str | Path,
-    goal: Goal,
-    say: Callable[[str], None],
-    sought: Mapping[str, Any] | None,
-    finalists: int,
-    seeds: Sequence[int],
-) -> dict[str, Any]:
-    space = widened(space, given)
-    trials = partial(_trials, run, space=space, folder=Path(folder), goal=goal, say=say)
-    start = [*given, *spread(space, max(0, STARTUP - len(given)))][:budget]
-    found = trials(name, budget, start, seed=seeds[0], sought=dict(sought or {}))
-    tried = [{"values": [trial.value], "params": trial.params} for trial in found]
-    best = sorted(tried, key=lambda one: goal.rank(one["values"][0]), reverse=True)[:finalists]
-    again = [one["params"] for one in best]
-    for seed in seeds[1:] if finalists > 1 else ():
-        of_these = {**(sought or {}), "seed": seed, "finalists": again}
-        found = trials(f"{name}_seed{seed}", len(again), again, seed=seed, sought=of_these)
-        for one, trial in zip(best, found, strict=True):
-            one["values"].append(trial.value)
-    won = max(best, key=lambda one: goal.rank(mean(one["values"])))
-    value = mean(won["values"])
-    if finalists > 1:
-        first = goal.shown(won["values"][0])
-        say(f"{name}: best mean of {len(seeds)} seeds {goal.shown(value)}; its first {first}")
-    for one in tried:
-        one["settings"] = settings_of(space, one.pop("params"))
-    return {"settings": won["settings"], "value": value, "trials": budget, "metric": goal.metric, "tried": tried}
+        space = widened(space, given)
+        trials = partial(_trials, run, space=space, folder=Path(folder), goal=goal, say=say)
+        start = [*given, *spread(space, max(0, STARTUP - len(given)))][:budget]
+        found = trials(name, budget, start, seed=seeds[0], sought=dict(sought or {}))
+        tried = [{"values": [trial.value], "params": trial.params} for trial in found]
+        best = sorted(tried, key=lambda one: goal.rank(one["values"][0]), reverse=True)[:finalists]
+        again = [one["params"] for one in best]
+        for seed in seeds[1:] if finalists > 1 else ():
+            of_these = {**(sought or {}), "seed": seed, "finalists": again}
+            found = trials(f"{name}_seed{seed}", len(again), again, seed=seed, sought=of_these)
+            for one, trial in zip(best, found, strict=True):
+                one["values"].append(trial.value)
+        won = max(best, key=lambda one: goal.rank(mean(one["values"])))
+        value = mean(won["values"])
+        if finalists > 1:
+            first = goal.shown(won["values"][0])
+            say(f"{name}: best mean of {len(seeds)} seeds {goal.shown(value)}; its first {first}")
+        for one in tried:
+            one["settings"] = settings_of(space, one.pop("params"))
+        return {"settings": won["settings"], "value": value, "trials": budget, "metric": goal.metric, "tried": tried}
 
 
 def _trials(

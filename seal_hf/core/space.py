@@ -26,8 +26,6 @@ UNLABELLED = -1  # the label of a position that counts but lacks a gold tag
 UNLABELLED_SET = -2  # the label of a set without gold; -1 is an unknown label
 UNLABELLED_PIXEL = IGNORE - 1  # the label of a pixel that counts but lacks a gold class
 REWARD_CODES = "reward_codes"  # the column with what the reward must know
-
-
 SAMPLE_WEIGHT = "sample_weight"  # the column with each row's weight in the task loss
 SOFT_LABELS = "soft_labels"  # the column with probabilities of labels, which the task loss reads in place of the labels
 
@@ -125,7 +123,8 @@ class OutputSpace(ABC):
             in the code of SEAL's authors.
         unknown_labels: True if labels of a row may be unknown; None: not known yet, so that each call looks at the
             values. `see` avoids that.
-        loss: The task-net's own loss, if it is an object: one of the task's `task_losses`, or a user's own.
+        loss: The task-net's own loss, if it is an object: one of the task's `task_losses`, or a user's own. A trainer
+            sets it to the function that it is given as `task_loss`, so `task_loss` should call it.
         sample_weight: (B,), the weights of one batch's rows in the task loss, see `of`.
         soft_labels: (B, L), probabilities of one batch's labels, which the task loss reads in their place, see `of`.
     """
