@@ -22,7 +22,7 @@ from seal_hf import (
 from seal_hf.core.energy import ENERGIES, Energy
 from seal_hf.energy_losses import NCE, Margin, Ranking, RegressionS
 from seal_hf.tasks.labels.energies import LabelEnergy, MultiLabelEnergy
-from seal_hf.tasks.labels.task_losses import Focal, TaskLoss
+from seal_hf.tasks.labels.task_losses import Focal, LabelwiseLoss, TaskLoss
 from seal_hf.tasks.rewards.space import RewardTagSpace
 from seal_hf.tasks.tags.task_losses import TAG_TASK_LOSSES, TagCrossEntropy
 from seal_hf.training.card import run_card
@@ -184,15 +184,31 @@ def test_losses_of_another_shape_are_named(monkeypatch, tmp_path):
         def task_term(self, energies, cost=None):
             return energies
 
+    @dataclass
+    class OneSample(Ranking):
+        def draw(self, space, logits, gold, generator):
+            return torch.bernoulli(logits.sigmoid(), generator=generator)
+
     monkeypatch.setitem(TASK_LOSSES, "each", EachLabel)
     monkeypatch.setitem(ENERGY_LOSSES, "candidates", EachCandidate)
     monkeypatch.setitem(ENERGY_LOSSES, "terms", EachTerm)
+    monkeypatch.setitem(ENERGY_LOSSES, "sample", OneSample)
     with pytest.raises(ValueError, match=r"`per_example` gave \(16, \d\); expected \(B,\), the loss of each row"):
         trainer_of(tmp_path / "a", "nce", task_loss="each").train()
     with pytest.raises(ValueError, match=r"The energy loss gave \(16, \d+\); expected a scalar"):
         trainer_of(tmp_path / "b", "candidates").train()
-    with pytest.raises(ValueError, match=r"`task_term` gave \(16, 1\); expected a scalar"):
-        trainer_of(tmp_path / "c", "terms").train()
+    for options in ({}, {"energy_weight": None, "eval_strategy": "epoch", "per_device_eval_batch_size": 16}):
+        with pytest.raises(ValueError, match=r"`task_term` gave \(16, 1\); expected a scalar"):
+            trainer_of(tmp_path / "c", "terms", **options).train()
+    with pytest.raises(ValueError, match=r"`draw` gave \(16, 6\); expected \(B, K, ...\), .* gold, \(16, 6\)"):
+        trainer_of(tmp_path / "d", "sample").train()
+
+
+@pytest.mark.parametrize("kind, name", [(TaskLoss, "per_example"), (LabelwiseLoss, "per_label")])
+def test_a_task_loss_without_its_method_names_it(kind, name, monkeypatch, tmp_path):
+    monkeypatch.setitem(TASK_LOSSES, "empty", type("Empty", (kind,), {}))
+    with pytest.raises(TypeError, match=f"Empty lacks `{name}`, which gives the loss of each"):
+        trainer_of(tmp_path, "ce", task_loss="empty").train()
 
 
 def test_an_energy_that_names_no_space_is_one_of_none(monkeypatch):

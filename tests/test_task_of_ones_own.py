@@ -3,6 +3,7 @@
 import json
 from itertools import permutations
 
+import pytest
 import torch
 from datasets import Dataset
 from torch import nn
@@ -149,3 +150,20 @@ def test_a_task_trains_with_an_energy_and_is_saved_loaded_predicted_and_reported
     card, page = (folder / "README.md").read_text(), (folder / "report.html").read_text()
     assert f"| orders that are right | {after:.4f} | - |" in card and "SealForOrder.from" in card
     assert ">Orders</h2>" in page and "3 items were ordered." in page and f"{after:.4f}" in page
+
+
+def test_without_cards_and_energies_the_card_is_the_trainers_and_the_energy_is_missed(monkeypatch, tmp_path):
+    plain = type("Plain", (OrderTask,), {"cards": {}})()
+    monkeypatch.setitem(TASKS, "orders", plain)
+    features = torch.randn(8, 4)
+    rows = TensorRows(Dataset.from_dict({"features": features.tolist(), "labels": features[:, :3].argsort(1).tolist()}))
+    net = MLPForOrder(MLPConfig(input_size=4, hidden_size=16, num_labels=3))
+    args = SealTrainingArguments(tmp_path, max_steps=1, use_cpu=True, report_to="none", save_strategy="no")
+    trainer = SealTrainer(net, args, train_dataset=rows)
+    trainer.train()
+    trainer.create_model_card()
+    card = (tmp_path / "README.md").read_text()
+    assert "generated_from_trainer" in card and "multi-label" not in card
+    plain.energies = {}
+    with pytest.raises(ValueError, match="no energy reads order outputs. Put one into `ENERGIES`, or into `energies`"):
+        SealForOrder.from_task_net(net)

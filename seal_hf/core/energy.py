@@ -16,8 +16,8 @@ from .task import Registry
 class Energy(nn.Module, ABC):
     """E(x, y) of S candidate structures y for each input x, lower = better.
 
-    To add an energy, write a subclass in a file here and add it to `ENERGIES`; loss-nets of its output space can then
-    use it by its name there. Its constructor takes `(num_labels, feature_size, global_size, **energy_options)`, or it
+    To add an energy, write a subclass and put it into `ENERGIES`; loss-nets of its output space can then use it by its
+    name there. Its constructor takes `(num_labels, feature_size, global_size, **energy_options)`, or it
     overrides `from_config`. It is exact on structures (entries 0 and 1) and differentiable in relaxed ones (entries in
     between).
 
@@ -84,9 +84,11 @@ def energy_of(space: str, energy: str | None = None) -> str:
     """The name of an energy for the output space. By default it is the first of `energies_of`.
 
     Raises:
-        ValueError: the energy is unknown, or one of another output space.
+        ValueError: the energy is unknown, or one of another output space; or this space has none.
     """
     known = energies_of(space)
+    if not known:
+        raise ValueError(f"no energy reads {space} outputs. Put one into `ENERGIES`, or into `energies` of their task.")
     if energy is not None and energy not in known:
         stated = f" Its class has `space = {getattr(ENERGIES[energy], 'space', None)!r}`." if energy in ENERGIES else ""
         raise ValueError(f"`energy` is {energy!r}; for {space} outputs it must be one of {', '.join(known)}.{stated}")

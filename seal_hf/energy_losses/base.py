@@ -114,6 +114,11 @@ class EnergyLoss(Options):
             gold = space.best(gold, samples, mask)
             row = [space.output(logits), space.candidate(gold)]
             if samples is not None:
+                if len(samples.shape) != gold.dim() + 1:
+                    raise ValueError(
+                        f"`draw` gave {tuple(samples.shape)}; expected (B, K, ...), K structures for each row of the "
+                        f"gold, {tuple(gold.shape)}."
+                    )
                 row.append(samples)
             candidates = Candidates(space.join(row), mask)
             self.annotate(space, logits, gold, candidates)
@@ -124,7 +129,7 @@ class EnergyLoss(Options):
 
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
         """Energies (B, 2 + K) -> scalar loss, mean over the batch."""
-        raise TypeError(f"{type(self).__name__} is abstract: a subclass must map energies to a scalar.")
+        raise TypeError(f"{type(self).__name__} lacks `__call__`, which maps energies (B, 2 + K) to a scalar.")
 
     def terms(self, energies: Tensor, candidates: Candidates) -> dict[str, Tensor]:
         """Further values to log: the parts of a compound loss, by name."""

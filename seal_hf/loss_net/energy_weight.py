@@ -34,7 +34,7 @@ def row_pulls(logits: Tensor, energy_term: Callable[[Tensor], Tensor], task_loss
     logits = logits.detach().float()
     at_once = max(1, AT_ONCE // max(logits.numel(), 1))
     with torch.enable_grad():
-        e = _gradient(energy_term, logits)
+        e = _gradient(lambda at: _scalar(energy_term(at)), logits)
         columns = [(e * e).flatten(1).sum(1)]
         for i in range(0, len(SCALES), at_once):
             scaled = torch.stack([a * logits for a in SCALES[i : i + at_once]])  # (n, B, ...)
@@ -48,6 +48,13 @@ def _gradient(mean: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
     """The gradient of each row's own part of the mean."""
     logits = logits.clone().requires_grad_()
     return torch.autograd.grad(mean(logits) * len(logits), logits)[0]
+
+
+def _scalar(term: Tensor) -> Tensor:
+    """What `task_term` of an energy loss gave. Raises ValueError if it is no scalar."""
+    if term.dim() > 0:
+        raise ValueError(f"`task_term` gave {tuple(term.shape)}; expected a scalar, the mean over the batch.")
+    return term
 
 
 class Alignment:
@@ -314,9 +321,7 @@ class EnergyWeight:
         Raises:
             ValueError: the term is no scalar.
         """
-        if term.dim() > 0:
-            raise ValueError(f"`task_term` gave {tuple(term.shape)}; expected a scalar, the mean over the batch.")
-        share, weight = self.share(state), self.weight(state)
+        share, weight, term = self.share(state), self.weight(state), _scalar(term)
         if share is None:
             return self._scheduled(state) * term, {}
         if weight is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from transformers import PreTrainedModel, TrainerState, TrainingArguments
 
 from ..core.decisions import THRESHOLD
-from ..core.task import DECISIONS, TASKS, Task, task_of
+from ..core.task import DECISIONS, Task, task_of
 from ..data.tensors.collators import TensorRows
 from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES
 from ..nets.adapters import library_of
@@ -55,8 +55,7 @@ def run_card(
     dataset = dataset or facts.get("dataset_tags")
     names, config = model.config.id2label, model.config
     task = task_of(trainer.space)
-    if task is None or not task.cards:
-        task = next(iter(TASKS.values()))  # the words of label sets
+    assert task is not None and task.cards, "of others the Trainer writes its own card"
     verdict = verdict or Verdict.saved_in(vars(config)) or verdict_of(trainer)
     counts = _rows(trainer.train_dataset, trainer.eval_dataset)
     name, shown = model_name or args.output_dir, _last_evaluation(args, trainer.state) if metrics is None else metrics

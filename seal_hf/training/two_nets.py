@@ -15,7 +15,7 @@ from transformers.utils import logging
 
 from ..core.decisions import Decisions
 from ..core.space import REWARD_CODES, SAMPLE_WEIGHT, SOFT_LABELS, OutputSpace
-from ..core.task import SPACES, task_losses
+from ..core.task import SPACES, task_losses, task_of
 from ..core.task_losses import OwnBatchLoss, OwnTaskLoss
 from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES
 from ..extensions import Extension, Run, wanted_extensions
@@ -41,7 +41,7 @@ from .checks import (
     check_task_net,
 )
 from .epochs import WindowRepeatSampler, has_few_labels
-from .evaluation import PredictionDecoder, check_undecoded, fit_decisions
+from .evaluation import PredictionDecoder, changed, check_undecoded, fit_decisions
 from .hints import verdict_of
 from .launchers import check_launcher, spare_crf
 from .loss_weights import weigh_classes
@@ -282,7 +282,8 @@ class TwoNetTrainer(StructuredTrainer):
         self.linear_head = head
 
     def conclude(self, verdict: Verdict, **facts: Any) -> None:
-        """Store the verdict on the whole run, and `facts` for its card, see [`run_card`]. Then save the nets."""
+        """Store the verdict on the whole run, and `facts` for its card, see [`run_card`]. Call it before the nets are
+        saved."""
         self.store_verdict(verdict)
         self.card_facts = {"verdict": verdict, **facts}
 
@@ -337,8 +338,8 @@ class TwoNetTrainer(StructuredTrainer):
         theirs = {id(parameter) for group in self.optimizer.param_groups for parameter in group["params"]}
         if any(id(parameter) in theirs for parameter in learner.parameters):
             raise ValueError(
-                "`optimizers` has an optimizer with parameters of the loss-net, which has its own optimizer. Give it "
-                "the task-net's parameters alone: task_net.parameters()."
+                "The optimizer, from `optimizers` or `create_optimizer`, has parameters of the loss-net, which has an "
+                "optimizer of its own. Give it the task-net's parameters alone: trainer.model.parameters()."
             )
         return learner
 
@@ -427,9 +428,13 @@ class TwoNetTrainer(StructuredTrainer):
             self.create_model_card(output_dir=output_dir, model_name=Path(output_dir).name if output_dir else None)
 
     def create_model_card(self, *args: Any, output_dir: str | None = None, **facts: Any) -> None:
-        """Write our card as README.md of a folder (default: the output folder), on every push too."""
+        """Write our card as README.md of a folder (default: the output folder), on every push too. For outputs whose
+        task has no cards, it is the Trainer's."""
         from .card import run_card
 
+        if (task := task_of(self.space)) is None or not task.cards:
+            with changed(self.args, output_dir=output_dir or self.args.output_dir):
+                return super().create_model_card(*args, **facts)
         if self.is_world_process_zero():
             card = run_card(self, **{**self.card_facts, **facts})
             Path(output_dir or str(self.args.output_dir), "README.md").write_text(card, encoding="utf-8")

@@ -352,7 +352,7 @@ def test_an_optimizer_with_the_loss_nets_parameters_is_refused(tmp_path):
     nets, rows = tiny_run.model(), TensorRows(tiny_run.table())
     optimizer = torch.optim.SGD(nets.parameters(), lr=0.01)
     trainer = SealTrainer(nets, tiny_run.arguments(tmp_path), train_dataset=rows, optimizers=(optimizer, None))
-    with pytest.raises(ValueError, match=r"`optimizers` has an optimizer with parameters of the loss-net"):
+    with pytest.raises(ValueError, match="`optimizers` or `create_optimizer`, has parameters of the loss-net"):
         trainer.train()
 
 

@@ -69,7 +69,7 @@ class TaskLoss(Options):
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The loss of each row, (B,), summed over labels, from float32 logits and labels, (B, L) each."""
-        raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(TASK_LOSSES)}.")
+        raise TypeError(f"{type(self).__name__} lacks `per_example`, which gives the loss of each row, (B,).")
 
 
 class LabelwiseLoss(TaskLoss):
@@ -88,7 +88,7 @@ class LabelwiseLoss(TaskLoss):
 
     def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The loss ℓ of each label, (B, L), from float32 logits and labels, (B, L) each."""
-        raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(TASK_LOSSES)}.")
+        raise TypeError(f"{type(self).__name__} lacks `per_label`, which gives the loss of each label, (B, L).")
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         losses = self.per_label(logits, labels)

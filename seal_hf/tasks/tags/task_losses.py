@@ -67,7 +67,7 @@ class TagTaskLoss(Options):
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The loss of each row, (B,), summed over the counted positions, from logits (B, T, C) and labels (B, T). It
         has the precision of the logits."""
-        raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(TAG_TASK_LOSSES)}.")
+        raise TypeError(f"{type(self).__name__} lacks `per_example`, which gives the loss of each row, (B,).")
 
 
 class TagCrossEntropy(TagTaskLoss):
