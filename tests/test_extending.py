@@ -233,6 +233,8 @@ def test_a_space_of_ones_own_trains_and_is_decided_by_oneself(tmp_path):
         args = tiny_run.arguments(tmp_path, max_steps=1, **options)
         return SealTrainer(tiny_run.model(), args, train_dataset=rows, eval_dataset=rows, space=Sets())
 
+    with pytest.raises(ValueError, match=r"`space` is the class Sets; expected an object, such as Sets\(\)"):
+        SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), train_dataset=rows, space=Sets)
     trainer = make()
     trainer.train()
     with pytest.raises(ValueError, match="`fit_decisions` is for spaces in `DECISIONS`, which lacks 'sets'"):

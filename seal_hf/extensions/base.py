@@ -36,7 +36,7 @@ class MicroBatch:
         features: the loss-net's, (B, H) or for tokens (B, T, H), if it does not compute them itself.
         noise: update -> the generator of its random numbers, in the same state at every call.
         augmented: logits of the cost-augmented network, in the shape of `logits`.
-        function: φ -> logits, for implicit gradients.
+        logits_of: φ -> logits, for implicit gradients.
     """
 
     inputs: dict[str, Tensor]
@@ -46,7 +46,7 @@ class MicroBatch:
     features: Any
     noise: Callable[[int], torch.Generator]
     augmented: Tensor | None = None
-    function: Any = None
+    logits_of: Any = None
 
 
 @dataclass

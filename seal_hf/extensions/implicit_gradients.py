@@ -74,7 +74,7 @@ class ImplicitGradients(Extension):
         """L_in = λ2 task loss + λ1 task term of E(x, ŷ), a function of φ."""
 
         def loss(phi: Parameters) -> Tensor:
-            logits = batch.function(phi)
+            logits = batch.logits_of(phi)
             _, mask = batch.space.gold(batch.labels)
             energy = self.loss_net.energies(batch.features, batch.space.output(logits), mask)
             task_loss = batch.space.task_loss(logits, batch.labels, batch.noise(update))
@@ -87,7 +87,7 @@ class ImplicitGradients(Extension):
 
         def loss(phi: Parameters) -> Tensor:
             candidates = self.energy_loss.candidates(
-                batch.space, batch.function(phi), batch.labels, batch.noise(update), differentiable=True
+                batch.space, batch.logits_of(phi), batch.labels, batch.noise(update), differentiable=True
             )
             return self.energy_loss(self.loss_net.energies(batch.features, candidates.y, candidates.mask), candidates)
 
@@ -119,7 +119,7 @@ class ImplicitGradients(Extension):
     def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
         """Adds the logits as a function of φ."""
         raw = self.task_function.on(batch.inputs)
-        return replace(batch, function=lambda phi: self.space.fit(raw(phi), batch.labels))
+        return replace(batch, logits_of=lambda phi: self.space.fit(raw(phi), batch.labels))
 
     def begin_update(self, window: list[MicroBatch], update: int, weight: float | None) -> list[MicroBatch]:
         """Find the direction."""
@@ -141,7 +141,7 @@ class ImplicitGradients(Extension):
         """The task-net's output along the direction."""
         self._line = Line(self.adjoint.parameters, self.adjoint.direction)
         with torch.enable_grad(), frozen(self.task_function.model):
-            return [batch.space.output(batch.function(self._line.point))]
+            return [batch.space.output(batch.logits_of(self._line.point))]
 
     def loss_net_term(self, batch: MicroBatch, energies: Tensor, loss: Tensor) -> Tensor:
         """Minus the slope of λ1 · task term along the direction. Its gradient in the loss-net is the implicit term of

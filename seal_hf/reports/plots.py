@@ -53,11 +53,11 @@ def colour(number: int) -> str:
     return f"#0500{number % SERIES:02x}"
 
 
-def svg(draw: Callable[[Any], None], width: float = 4.6, height: float = 2.9, aligned: bool = False) -> Markup:
+def svg(draw: Callable[[Any], None], height: float = 2.9, aligned: bool = False) -> Markup:
     """What `draw` draws on the axes that it is given, as inline SVG. A legend goes above the axes, in two columns.
 
     Args:
-        width, height: in inches; 4.6 fits a phone.
+        height: in inches; the width is 4.6, which fits a phone.
         aligned: True for fixed margins, with which the axes of plots that stand side by side are aligned; False for
             margins that fit what stands at the ticks, which takes twice the time.
     """
@@ -66,7 +66,7 @@ def svg(draw: Callable[[Any], None], width: float = 4.6, height: float = 2.9, al
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout=None if aligned else "constrained")
+        figure = Figure(figsize=(4.6, height), layout=None if aligned else "constrained")
         axes = figure.subplots()
         draw(axes)
         named = axes.get_legend_handles_labels()[1]

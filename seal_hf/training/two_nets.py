@@ -444,8 +444,10 @@ def own_loss(task_loss: Any, compute_loss_func: Any, space: OutputSpace | None) 
     """The user's own task loss, from the arguments of a trainer.
 
     Raises:
-        ValueError: more than one of the three is given: a space has its own task loss.
+        ValueError: more than one of the three is given: a space has its own task loss; or `space` is a class.
     """
+    if isinstance(space, type):
+        raise ValueError(f"`space` is the class {space.__name__}; expected an object, such as {space.__name__}().")
     given = {"task_loss": task_loss, "compute_loss_func": compute_loss_func, "space": space}
     names = [f"`{name}`" for name, value in given.items() if value is not None]
     if len(names) > 1:

@@ -144,10 +144,10 @@ def few(words: Sequence[str], shown: int = 8) -> str:
     return printable(", ".join(words[:shown]) + (", ..." if len(words) > shown else ""))
 
 
-def brief(value: object, most: int = 80) -> str:
-    """The `repr` of a value without secrets; ends with `...` after `most` characters."""
+def brief(value: object) -> str:
+    """The `repr` of a value without secrets; ends with `...` after 80 characters."""
     text = hidden(repr(value))
-    return text if len(text) <= most else f"{text[:most]}..."
+    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 PRINTED_LABELS = 40  # most labels of which a table is printed
