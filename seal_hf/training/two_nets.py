@@ -300,6 +300,8 @@ class TwoNetTrainer(StructuredTrainer):
         self.learner, self.extensions = None, []  # each run has its own
         if self.energy_loss is None:
             return
+        kinds = wanted_extensions(self.args, self.energy_loss, self.space)
+        self.loss_net.differentiate_twice(any(kind.differentiates_twice for kind in kinds))
         self.learner = self._make_learner(num_training_steps)
         run = Run(
             args=self.args,
@@ -313,7 +315,7 @@ class TwoNetTrainer(StructuredTrainer):
             energy_weight=self.energy_weight,
             forward_context=WeakMethod(self.compute_loss_context_manager),  # an extension does not hold its trainer
         )
-        self.extensions = [kind(run) for kind in wanted_extensions(self.args, self.energy_loss, self.space)]
+        self.extensions = [kind(run) for kind in kinds]
 
     def _make_learner(self, num_training_steps: int) -> Learner:
         """Prepare the loss-net for a run of `num_training_steps` task-net updates, and make its learner.
@@ -331,8 +333,6 @@ class TwoNetTrainer(StructuredTrainer):
         sparse = self.space.is_sparse(self.model.config.num_labels)
         loss_net.sparse_gradients(sparse and reduces_sparse(accelerator))
         loss_net.train(args.loss_net_steps > 0)  # a fixed loss-net teaches without dropout
-        kinds = wanted_extensions(args, self.energy_loss, self.space)
-        loss_net.differentiate_twice(any(kind.differentiates_twice for kind in kinds))
         with loss_net.active(training=True):
             learner = Learner.of_loss_net(loss_net, accelerator, args, num_training_steps)
         theirs = {id(parameter) for group in self.optimizer.param_groups for parameter in group["params"]}
