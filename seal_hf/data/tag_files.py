@@ -49,7 +49,7 @@ from .table_sources import (
     table_files,
     tables_of,
 )
-from .tag_tables import names_sentences, of_sentences, read_tables
+from .tag_tables import field_of, names_sentences, of_sentences, read_tables
 
 # --- references -------------------------------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ def read_splits(
         if path.suffix == ".ann" or any(path.rglob("*.ann")):
             raise DataError(f"{path}: brat's .ann are not read. {AS_SPANS}")
         files = _with_train(split_files(path, notes), path) if path.is_dir() else {ALL: path}
-        if not all(map(has_rows, files.values())):
+        if not all(has_rows(file, reading.word_column) for file in files.values()):
             return path.stem, dataset, _read_files(files, reading, seed, notes)
         of_splits = {split: file for split, file in files.items() if split in (ALL, *SPLITS)}
         tables = Tables(path.stem, str(path), {split: LineTable(file, "tags") for split, file in of_splits.items()})
@@ -181,13 +181,13 @@ def read_splits(
     return tables.name, tables.source, _complete(splits, seed, notes)
 
 
-def has_rows(file: Path) -> bool:
+def has_rows(file: Path, word_column: Any = None) -> bool:
     """True for JSON and csv, and for a tsv whose header names the sentence of each word."""
     if file.suffix.lower() in (*JSON, ".csv"):
         return True
     with open(file, "rb") as opened:
         first = opened.readline(10_000).decode("utf-8-sig", "replace").rstrip("\r\n")
-    return file.suffix.lower() == ".tsv" and names_sentences(first.split("\t"))
+    return file.suffix.lower() == ".tsv" and names_sentences(first.split("\t"), word_column)
 
 
 def _read_files(files: dict[str, Path], reading: Reading, seed: int, notes: list[str]) -> dict[str, Rows]:
@@ -340,9 +340,10 @@ class SentenceFile:
             self.notes = [f"{path} is a folder: the sentences of {file.name}."]
             path, split = file, None
         self._suffix = path.suffix.lower()
-        is_table = path.is_dir() or self._suffix in TABLES or (self._suffix == ".tsv" and has_rows(path))
+        named = column_of(word_column) if word_column is not None else (trained or {}).get("word_column")
+        is_table = path.is_dir() or self._suffix in TABLES or (self._suffix == ".tsv" and has_rows(path, named))
         is_table = is_table or split is not None
-        self.table = of_sentences(open_table(str(path), split, usual=usual)) if is_table else None
+        self.table = of_sentences(open_table(str(path), split, usual=usual), named) if is_table else None
         if self.table is None and (self._suffix in OTHERS or is_references(path)):
             found = f"references with {MARK}" if self._suffix not in OTHERS else f"files of type {self._suffix}"
             raise DataError(
@@ -355,11 +356,16 @@ class SentenceFile:
             )
         self.path, self.needs, self._left_out = path, needs, list[str]()
         self.notes += [self.table.note] if self.table is not None and self.table.note else []
-        self.word_column, self.tag_column = column_of(word_column), column_of(tag_column)
-        self._trained = {name: column_of(column) for name, column in (trained or {}).items()}
+        self.word_column, self.tag_column = self._field(word_column), self._field(tag_column)
+        self._trained = {name: self._field(column) for name, column in (trained or {}).items()}
         self._scheme = scheme_of_model(needs.tags)
         self._unknown: Counter[str] = Counter()  # gold tags that the task-net lacks
         self._known = 0  # other gold tags than O
+
+    def _field(self, column: Any) -> Any:
+        """A column as the rows of the file have it."""
+        column = column_of(column)
+        return column if self.table is None else field_of(self.table, column)
 
     @property
     def _has_fields(self) -> bool:

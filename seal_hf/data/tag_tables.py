@@ -21,23 +21,35 @@ from .sentences import ORIGINS, PREDICATE, SPAN_COLUMNS, Needs, Rows, SentenceRo
 SENTENCE_NAME = re.compile(r"(?i)(?:sentences?|sents?)(?:[ _.-]?(?:#|id|idx|nr|no|num|number|index))?|sid")
 
 
-def names_sentences(columns: Sequence[str]) -> bool:
+def names_sentences(columns: Sequence[str], word_column: Any = None) -> bool:
     """True if a column names the sentence of each word."""
-    return any(map(SENTENCE_NAME.fullmatch, columns)) and any(name.lower() in WORD_NAMES for name in columns)
+    return any(map(SENTENCE_NAME.fullmatch, columns)) and _words_of(columns, word_column) is not None
 
 
-def of_sentences(table: Table) -> Table:
+def _words_of(columns: Sequence[str], word_column: Any) -> str | None:
+    """The column of words: the one that is named, or one with a usual name."""
+    if word_column in columns:
+        return word_column
+    return next((name for name in columns if name.lower() in WORD_NAMES), None)
+
+
+def of_sentences(table: Table, word_column: Any = None) -> Table:
     """The table, or for one with a word in each row that of its sentences."""
-    return LongTable(table) if is_long(table) else table
+    return LongTable(table, word_column) if is_long(table, word_column) else table
 
 
-def is_long(table: Table) -> bool:
+def is_long(table: Table, word_column: Any = None) -> bool:
     """True for a table with a word in each row, but not JSON: a column names the sentence of each word."""
-    if not names_sentences(table.columns) or is_json(table):
+    if not names_sentences(table.columns, word_column) or is_json(table):
         return False
-    words = next(values for name, values in table.head().items() if name.lower() in WORD_NAMES)
+    words = table.head()[str(_words_of(table.columns, word_column))]
     single = [isinstance(word, str) and word[:1] != "[" and len(word.split()) < 2 for word in words]
     return 2 * sum(single) > len(single)
+
+
+def field_of(table: Table, column: Any) -> Any:
+    """What a column is called in the rows of a table: in those of sentences, words and tags have other names."""
+    return table.fields.get(column, column) if isinstance(table, LongTable) else column
 
 
 def is_json(table: Table) -> bool:
@@ -48,18 +60,18 @@ def is_json(table: Table) -> bool:
 class LongTable(Table):
     """The sentences of a table with a word in each row. A row has the place of the first word, lists in `words`, `tags`
     and other columns, and the name of the sentence. An empty name repeats the one above it. Ids of classes become their
-    names."""
+    names. `fields` maps the table's columns to those of its sentences."""
 
-    def __init__(self, table: Table):
+    def __init__(self, table: Table, word_column: Any = None):
         self.source, self.note = table.source, table.note
         self._table = table
         self._name = next(name for name in table.columns if SENTENCE_NAME.fullmatch(name))
-        words = next(name for name in table.columns if name.lower() in WORD_NAMES)
+        words = str(_words_of(table.columns, word_column))
         others = [other for other in table.columns if other not in (self._name, words)]
         tags = next((other for usual in TAG_NAMES for other in others if other.lower() == usual), None)
         renamed = {words: "words"} | ({} if tags is None else {tags: "tags"})
-        self._new = {other: renamed.get(other, other) for other in (words, *others)}
-        self.columns = [self._name, *self._new.values()]
+        self.fields = {other: renamed.get(other, other) for other in (words, *others)}
+        self.columns = [self._name, *self.fields.values()]
 
     def place(self, number: int) -> str:
         return self._table.place(number)
@@ -85,8 +97,8 @@ class LongTable(Table):
             else:
                 if sentence:
                     yield line, sentence
-                line, sentence = number, {name: key, **{new: [] for new in self._new.values()}}
-            for other, new in self._new.items():
+                line, sentence = number, {name: key, **{new: [] for new in self.fields.values()}}
+            for other, new in self.fields.items():
                 sentence[new].append(names[other].get(row[other], row[other]) if other in names else row[other])
         if sentence:
             yield line, sentence
@@ -141,11 +153,12 @@ def read_tables(
     found = {}
     word, tag = None if word_column == 0 else word_column, None if tag_column == -1 else tag_column
     for split, table in splits.items():
-        table = of_sentences(table)
+        table = of_sentences(table, word)
         check_columns(table)
         columns, origins = table.read()
         needs = Needs(predicate=predicate, tags=("",))
-        reader = SentenceRows(needs, partial(_rows_of, columns, LOOKED_AT), word, tag, classes=table.classes)
+        names = field_of(table, word), field_of(table, tag)
+        reader = SentenceRows(needs, partial(_rows_of, columns, LOOKED_AT), *names, classes=table.classes)
         found[split] = _columns_of(columns, origins, reader, predicate)
         found[split] |= _features(columns, found[split], [*reader.found.values()], table.classes)
         notes += [*table.notes, *(f"{origins.source}: {count} {what}." for what, count in reader.counts.items())]

@@ -388,8 +388,11 @@ def test_words_in_a_row_each_are_the_sentences_that_a_column_names(tmp_path, for
     table = Dataset.from_dict(columns)
     if form != "frame":
         table = table.cast_column("Tag", ClassLabel(names=["O", "B-PER", "B-LOC"]))
-    found = load_tags(forms(table, tmp_path, form, split=False), seed=3)
+    given = forms(table, tmp_path, form, split=False)
+    found = load_tags(given, seed=3)
     check_same(found, load_tags(Dataset.from_dict({"words": WORDS, "tags": TAGS}), seed=3))
+    for word, tag in (("Word", "Tag"), ("words", "tags")):  # as the table and as its sentences call them
+        check_same(load_tags(given, word_column=word, tag_column=tag, seed=3), found)
     if form == "parquet":  # as predict and evaluate read it
         assert [row.words for row in SentenceFile(tmp_path / "hub" / "data" / "train.parquet", Needs())] == WORDS
     with pytest.raises(DataError, match="a word in each row if a column sentence_id names its sentence"):
@@ -397,6 +400,18 @@ def test_words_in_a_row_each_are_the_sentences_that_a_column_names(tmp_path, for
     texts = {"sentence_id": [*range(40)], "words": [" ".join(words) for words in WORDS]}
     whole = load_tags(Dataset.from_dict({**texts, "tags": [" ".join(tags) for tags in TAGS]}), seed=3)
     assert len(whole.train) == len(found.train)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+def test_a_row_for_each_word_may_name_its_columns_in_any_language(tmp_path, ending):
+    """The columns that were named to train are those that predict reads, without being named again."""
+    rows = [(f"s{i}", *pair) for i, pairs in enumerate(map(zip, WORDS, TAGS)) for pair in pairs]
+    file, mark = tmp_path / f"mots{ending}", "," if ending == ".csv" else "\t"
+    file.write_text("\n".join(mark.join(row) for row in [("sentence_id", "mot", "etiquette"), *rows]) + "\n")
+    data = load_tags(str(file), word_column="mot", tag_column="etiquette", seed=3)
+    check_same(data, load_tags(Dataset.from_dict({"words": WORDS, "tags": TAGS}), seed=3))
+    read = SentenceFile(file, Needs(tags=data.label_names), trained=data.columns)
+    assert [(one.words, one.gold) for one in read] == [*zip(WORDS, TAGS, strict=True)]
 
 
 @pytest.mark.parametrize(("form", "split"), ONE)
