@@ -209,12 +209,12 @@ class SealModel(nn.Module):
         if label_rates is not None:
             _start_at_rates(task_net, loading, label_rates)
         source = (name, {**hub, **code})
-        if not with_loss_net:
-            return aligned(cls(task_net, None))._from(source, loading)
-        folder = None if fresh_loss_net else find_loss_net(name, hub)
+        folder = find_loss_net(name, hub) if with_loss_net and not fresh_loss_net else None
         if folder is None or LossNetConfig.from_pretrained(folder).encoder_mode not in LIBRARIES:
             fresh = (adapter, adapter_rank, adapter_targets, hub.get("revision"))
-            task_net = with_adapter(task_net, loss_net_encoder, *fresh)
+            task_net = with_adapter(task_net, loss_net_encoder if with_loss_net else None, *fresh)
+        if not with_loss_net:
+            return aligned(cls(task_net, None))._from(source, loading)
         check_adapters(task_net)
         if folder is None:
             mode = loss_net_encoder or cls._usual_mode(task_net, energy)

@@ -309,6 +309,17 @@ def test_a_task_net_may_train_adapters_alone(method, encoder, base, rows, tmp_pa
     assert now.keys() == before.keys() and all(not torch.equal(now[name], before[name]) for name in now)
 
 
+def test_without_a_loss_net_an_adapter_is_trained_too(base, rows, tmp_path):
+    """The whole task-net was trained, in silence."""
+    pytest.importorskip("peft")
+    seal = nets(base, None, adapter="lora", adapter_rank=4, with_loss_net=False)
+    before = {name: p.detach().clone() for name, p in seal.task_net.named_parameters()}
+    SealTrainer(seal, tiny_arguments(tmp_path, energy_loss="ce"), train_dataset=rows, eval_dataset=rows).train()
+    moved = [name for name, p in seal.task_net.named_parameters() if not torch.equal(p, before[name])]
+    assert any("lora" in name for name in moved)
+    assert all("lora" in name or "modules_to_save" in name for name in moved)
+
+
 @pytest.mark.parametrize("pooling", [None, "mean"])
 @pytest.mark.parametrize("kind", ["PromptTuningConfig", "PrefixTuningConfig"])
 def test_virtual_tokens_are_trained_saved_and_read(kind, pooling, base, rows, tmp_path):
@@ -351,6 +362,8 @@ def test_what_does_not_go_together_is_refused(base, rows, tmp_path):
     pytest.importorskip("peft")
     with pytest.raises(ValueError, match="`adapter` is 'lara'; it must be one of lora"):
         SealForMultiLabel.from_pretrained(base, adapter="lara")
+    with pytest.raises(ValueError, match="`adapter_rank` is for an adapter, but `adapter` is None"):
+        SealForMultiLabel.from_pretrained(base, adapter_rank=4)
     with pytest.raises(ValueError, match="'houlsby', of the library 'adapters', but `loss_net_encoder` is 'peft'"):
         SealForMultiLabel.from_pretrained(base, loss_net_encoder="peft", adapter="houlsby")
     with pytest.raises(ValueError, match="'tiny' is feature data: its MLP has no pretrained base to adapt"):

@@ -8,6 +8,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
+from ...utils.messages import check_owner
 from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
 from .bottleneck import Adapters
 from .peft import QUANTIZATIONS, Peft, check_quantised
@@ -68,7 +69,7 @@ def with_adapter(
 
     Raises:
         ValueError: the method is unknown, is not of the library that `loss_net_encoder` names, or its library is not
-            installed.
+            installed; `rank` or `targets` without an adapter.
     """
     if library_of(model) is not None:
         asked = {"adapter": adapter, "adapter_rank": rank, "adapter_targets": targets}
@@ -77,6 +78,7 @@ def with_adapter(
         return model
     if adapter is None:
         if loss_net_encoder not in LIBRARIES:
+            check_owner({"adapter_rank": rank, "adapter_targets": targets}, "an adapter", "`adapter` is None")
             return model
         adapter = LIBRARIES[loss_net_encoder].methods()[0]
     mode = METHODS.get(adapter) if isinstance(adapter, str) else "peft"
