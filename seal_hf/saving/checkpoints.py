@@ -278,7 +278,7 @@ def read_record(folder: str | Path) -> dict[str, Any] | None:
 
 def check_same_run(
     folder: str | Path, ours: Mapping[str, Any], defaults: Mapping[str, Any], may_differ: bool = False
-) -> None:
+) -> dict[str, str]:
     """Compare the run that resumes from a checkpoint with the run that wrote it.
 
     Args:
@@ -287,27 +287,35 @@ def check_same_run(
             since the net decided them.
         may_differ: warn about other arguments instead of refusing them (`--resume_changed true`).
 
+    Returns:
+        argument that differs -> both values in words.
+
     Raises:
         ValueError: the arguments differ; the message names all that do, with both values.
     """
     theirs = read_record(folder)
     if theirs is None:
-        return
+        return {}
     theirs = {
         **defaults,
         **{name: value for name, value in theirs.items() if value is not None or name not in defaults},
     }
     ours = recorded(ours)
-    changed = [name for name, value in ours.items() if name in theirs and theirs[name] not in (value, _end(value))]
+    changed = {
+        name: f"was {theirs[name]!r}, now {value!r}"
+        for name, value in ours.items()
+        if name in theirs and theirs[name] not in (value, _end(value))
+    }
     if not changed:
-        return
-    those = "; ".join(f"{name}: was {theirs[name]!r}, now {ours[name]!r}" for name in changed)
+        return {}
+    those = "; ".join(f"{name}: {values}" for name, values in changed.items())
     if not may_differ:
         raise ValueError(
             f"{folder} is of another run ({those}). Resume with the same arguments; allow these changes by "
             "`resume_changed=True` (--resume_changed true); or start a new run in another folder (--output_dir)."
         )
     logger.warning(f"Resumed from {folder} with other arguments ({those}).")
+    return changed
 
 
 def plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from logging import LogRecord, getLogger
@@ -260,15 +260,32 @@ class Checkpoints:
         self._check_log(folder, state["log_history"])
         CarriedFigures(folder)  # a ValueError, if they are damaged
         defaults = {**own_defaults(trainer.args), **trainer.run_defaults}
-        check_same_run(folder, record_of(trainer), defaults, trainer.args.resume_changed)
+        changed = check_same_run(folder, record_of(trainer), defaults, trainer.args.resume_changed)
         for name in self._states(Path(folder)):
             file = Path(folder, name)
             if name == OPTIMIZER_NAME:
-                check_optimizer(file, read_state(file), self._trained())
+                self._check_optimizer(file, changed)
             elif name.startswith("rng_state"):
                 check_random_state(file)
             elif name != TRAINER_STATE_NAME:
                 read_state(file)
+
+    def _check_optimizer(self, file: Path, changed: Mapping[str, str]) -> None:
+        """Raises ValueError if the optimizer's state is not of this task-net. If settings of the net have `changed`,
+        the message names them."""
+        state = read_state(file)
+        try:
+            check_optimizer(file, state, self._trained())
+        except ValueError as error:
+            others = {*OF_THE_TRAINER, "train_data", "eval_data", "model", "loss_net", "processes", FRESH}
+            of_the_net = [f"{name} {values} (--{name})" for name, values in changed.items() if name not in others]
+            if not of_the_net:
+                raise
+            raise ValueError(
+                f"{file.parent} cannot be resumed, even with `resume_changed`: its task-net has other parameters. "
+                f"Changed: {'; '.join(of_the_net)}. Give back the old values of those that shape the net, or start a "
+                "new run in another folder (--output_dir)."
+            ) from error
 
     def _check_log(self, folder: str, log: list[dict[str, Any]]) -> None:
         """Raises ValueError if a log has no number where the run reads one: the figure that chooses the best

@@ -49,3 +49,21 @@ def test_roles_are_trained_predicted_and_measured(encoder, flags, tmp_path):
         figures = tag_metrics([row["predicted"] for row in rows], [row["gold"] for row in rows], "srl")
         assert {key: metrics[f"{split}_{key}"] for key in figures} == pytest.approx(figures)
         assert metrics[f"{split}_core_role_violations_unique_roles"] == 0
+
+
+def test_a_run_without_a_crf_that_resumes_with_one_names_the_task_loss(tmp_path):
+    """As of a run of version 0.1.0, whose default it was."""
+    data, net, out = (tmp_path / name for name in ("data", "net", "out"))
+    data.mkdir()
+    for split in ("train", "dev"):
+        write(data / f"tiny.{split}.srl", 8)
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(net)
+    tiny_tokenizer().save_pretrained(net)
+    words = ["--dataset", str(data), "--model_name_or_path", str(net), "--output_dir", str(out), "--loss", "ce"]
+    words += "--use_cpu true --disable_tqdm true --report_to none --report false --save_strategy epoch".split()
+    srl.main([*words, *"--num_train_epochs 1 --task_loss cross_entropy".split()])
+    again = "--num_train_epochs 2 --resume_from_checkpoint last --resume_changed true".split()
+    changed = r"Changed: task_loss was 'cross_entropy', now 'crf' \(--task_loss\). Give back the old values"
+    with pytest.raises(ValueError, match=changed):
+        srl.main([*words, *again])
+    srl.main([*words, *again, "--task_loss", "cross_entropy"])
