@@ -162,10 +162,14 @@ class SealTrainer(TwoNetTrainer):
         outputs.logits = self.space.fit(outputs.logits, inputs["labels"])
         return outputs
 
+    def _space_of(self, inputs: dict[str, Tensor]) -> Any:
+        """The space for a micro-batch of the window."""
+        return self.space.of(inputs).in_window([batch["labels"] for batch in self.window.batches])
+
     def _micro_batch(self, i: int, outputs: Any, inputs: dict[str, Tensor]) -> MicroBatch:
         """Micro-batch `i` of a window, with the graph of its logits."""
         labels, logits = inputs["labels"], outputs.logits
-        space = self.space.of(inputs).holding(logits, labels, partial(self._noise, i, 0, HELD))
+        space = self._space_of(inputs).holding(logits, labels, partial(self._noise, i, 0, HELD))
         features = inputs.get(FEATURES)  # of a loss-net that does not compute them: cached ones, or the task-net's
         if self._shares_features:
             features = task_features(outputs, inputs, self.model, self.loss_net.pooling)
@@ -260,7 +264,7 @@ class SealTrainer(TwoNetTrainer):
                 return self._evaluation_loss(outputs, inputs, return_outputs)
             check_is_in_step(self.learner, self.args, self.window.has_begun)
             noise = self._noise(self.window.position, self.args.loss_net_steps)
-            task_loss = self.space.of(inputs).task_loss(outputs.logits, inputs["labels"], noise)
+            task_loss = self._space_of(inputs).task_loss(outputs.logits, inputs["labels"], noise)
             self.has_computed = True
             loss = self.args.task_weight * task_loss
             if self.learner is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any, Protocol
 
@@ -218,6 +218,15 @@ class OutputSpace(ABC):
         space = copy(self)
         space.sample_weight, space.soft_labels = batch.get(SAMPLE_WEIGHT), batch.get(SOFT_LABELS)
         return space
+
+    def in_window(self, labels: Sequence[Tensor]) -> OutputSpace:
+        """The space for a micro-batch of an accumulation window. It returns itself if its task loss is a mean over
+        rows, which needs no window.
+
+        Args:
+            labels: of the micro-batches of the window; empty for a batch that is a window by itself.
+        """
+        return self
 
     def holding(self, logits: Tensor, labels: Tensor, noise: Callable[[], torch.Generator]) -> OutputSpace:
         """The space of one batch in which all candidates of a row hold the same draw of the task-net at unknown labels.

@@ -32,7 +32,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any
 
 import torch
@@ -79,6 +80,7 @@ class PixelSpace(OutputSpace):
 
     Attributes:
         num_classes: C.
+        window: see [`in_window`].
 
     Raises:
         ValueError: an unknown name, or a number outside its range.
@@ -91,6 +93,7 @@ class PixelSpace(OutputSpace):
     weights = ("class_weight",)
     label_dim = 1
     num_classes: int
+    window: Sequence[Tensor] = ()
 
     def __init__(
         self,
@@ -133,6 +136,14 @@ class PixelSpace(OutputSpace):
         if SAMPLE_WEIGHT in batch and isinstance(self.loss, PixelLoss):
             raise ValueError(f"The rows have a column `{SAMPLE_WEIGHT}`, which no task loss of masks reads. Remove it.")
         return super().of(batch)
+
+    def in_window(self, labels: Sequence[Tensor]) -> OutputSpace:
+        """A mean over pixels is that of all pixels in the window."""
+        if len(labels) < 2 or not (isinstance(self.loss, PixelLoss) and self.loss.pixel_loss == "mean"):
+            return self
+        space = copy(self)
+        space.window = labels
+        return space
 
     def check_loss(self, loss: LossTraits, num_labels: int) -> None:
         """Raises ValueError for NCE on noise that has no closed-form probability or cannot draw the gold, and for
@@ -282,7 +293,7 @@ class PixelSpace(OutputSpace):
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """As in the base class, by a loss of `tasks/masks/task_losses.py` or a user's own."""
         if isinstance(self.loss, PixelLoss):
-            return self.loss(self, logits, labels)
+            return self.loss(self, logits, labels, self.window)
         return self.loss(logits, labels, weight=self.sample_weight)
 
     @abstractmethod

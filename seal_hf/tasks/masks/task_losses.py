@@ -7,13 +7,14 @@ classes present in the image. The space says what differs between masks of two a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...core.masks import counted
+from ...core.masks import IGNORE, counted
 from ...core.task_losses import loss_named
 from ...utils.options import Options, option
 
@@ -26,10 +27,10 @@ class PixelLoss(Options):
 
     Attributes:
         pixel_loss: `sum` over the pixels, then the mean over the batch, as for every output of this package (λ1 is
-            meaningful only with that); or `mean` over the pixels of the micro-batch that count, with class weights the
-            weighted mean, as torch's. The authors take the mean for Weizmann. `sum` is H · W times `mean`, so λ1 with
-            `mean` corresponds to λ1 · H · W with `sum`. Where some pixels do not count, `mean` depends a little on how
-            a batch is divided among micro-batches and processes.
+            meaningful only with that); or `mean` over the pixels that count in the accumulation window of this process,
+            with class weights the weighted mean, as torch's. The authors take the mean for Weizmann. `sum` is H · W
+            times `mean`, so λ1 with `mean` corresponds to λ1 · H · W with `sum`. Where some pixels do not count, `mean`
+            depends a little on how a batch is divided among processes.
         class_weight: (C,) w >= 0; default: 1.
     """
 
@@ -48,19 +49,30 @@ class PixelLoss(Options):
         kind = loss_named(args, MASK_TASK_LOSSES, "masks")
         return kind(**kind.values_from(args))
 
-    def __call__(self, space: Any, logits: Tensor, labels: Tensor, gold_share: Tensor | float = 1.0) -> Tensor:
-        """The loss of a batch, a scalar.
+    def __call__(
+        self,
+        space: Any,
+        logits: Tensor,
+        labels: Tensor,
+        window: Sequence[Tensor] = (),
+        gold_share: Tensor | float = 1.0,
+    ) -> Tensor:
+        """The loss of a batch, a scalar, whose mean over the micro-batches of a window is the loss of the window.
 
         Args:
             space: the [`PixelSpace`] of the masks.
             logits: of the task-net, of any size.
             labels: (B, H, W), class ids, and 255 where a pixel does not count.
-            gold_share: the share of the rows that have gold, by which a mean over pixels is multiplied. All else is a
-                mean over rows already.
+            window: the labels of all micro-batches of the window, for a mean over pixels; empty if this batch is one.
+            gold_share: the share of the window's rows that have gold, by which a mean over pixels is multiplied. All
+                else is a mean over rows already.
         """
         gold, mask = space.gold(labels)
-        logits, (weight, total) = space.fit(logits, labels), self._pixel_weights(labels, mask)
-        scale = 1 / len(labels) if self.pixel_loss == "sum" else gold_share / total
+        logits, weight = space.fit(logits, labels), self._pixel_weights(labels)
+        scale: Tensor | float = 1 / len(labels)
+        if self.pixel_loss == "mean":
+            totals = [self._pixel_weights(each.to(labels.device)).sum() for each in window] or [weight.sum()]
+            scale = gold_share / torch.stack(totals).mean().clamp_min(torch.finfo(weight.dtype).tiny)
         return scale * space.cross_entropy(logits, labels, weight) + self.term(space, logits, gold, mask)
 
     def term(self, space: Any, logits: Tensor, gold: Tensor, mask: Tensor) -> Tensor | float:
@@ -76,13 +88,13 @@ class PixelLoss(Options):
         """Set the weights of the classes."""
         self.class_weight = weights["class_weight"]
 
-    def _pixel_weights(self, labels: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The class weight of each pixel, 0 where it does not count, (B, H, W), and their sum, above 0."""
+    def _pixel_weights(self, labels: Tensor) -> Tensor:
+        """The class weight of each pixel, 0 where it does not count: (B, H, W)."""
+        mask = labels != IGNORE
         if self.class_weight is None:
-            return mask.float(), mask.sum().clamp_min(1)
+            return mask.float()
         self.class_weight = self.class_weight.to(labels.device)  # moved once
-        weight = self.class_weight[labels.masked_fill(~mask, 0)] * mask
-        return weight, weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
+        return self.class_weight[labels.masked_fill(~mask, 0)] * mask
 
 
 @dataclass

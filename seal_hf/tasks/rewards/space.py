@@ -323,9 +323,10 @@ class RewardedPixels(Rewarded, PixelSpace):
         """As in the base class, also where the task loss is a mean over the pixels with gold."""
         if not isinstance(self.loss, PixelLoss):
             return super().gold_loss(logits, labels, generator)
-        without = self._without(labels)
-        labels = labels.masked_fill(wide(without, labels), IGNORE)
-        return self.loss(self, logits, labels, 1 - without.float().mean())
+        without = [self._without(each) for each in self.window or [labels]]
+        given = 1 - torch.stack([each.float().mean() for each in without]).mean()
+        labels, *window = (each.masked_fill(wide(self._without(each), each), IGNORE) for each in (labels, *self.window))
+        return self.loss(self, logits, labels, window, given)
 
 
 class RewardBinaryMaskSpace(RewardedPixels, BinaryMaskSpace):

@@ -124,10 +124,19 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, options):
     assert torch.equal(resumed, whole) and trainer.state.global_step == done.state.global_step > 3
 
 
-def test_accumulated_micro_batches_are_the_whole_batch(tmp_path):
-    """Where nothing is drawn, by plain gradient descent, every pixel counting in the same number."""
-    options = dict(loss="margin", optim="sgd", learning_rate=1e-3, max_grad_norm=0.0, max_steps=3, crops=False)
-    options |= dict(pixel_loss="sum", loss_net_max_grad_norm=0.0, loss_net_learning_rate=0.0)
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(pixel_loss="sum", learning_rate=1e-3),
+        dict(pixel_loss="mean", learning_rate=0.1),
+        dict(pixel_loss="mean", learning_rate=0.1, class_weight="balanced", task_loss="soft_iou"),
+    ],
+    ids=lambda options: "_".join(map(str, options.values())),
+)
+def test_accumulated_micro_batches_are_the_whole_batch(tmp_path, options):
+    """Where nothing is drawn, by plain gradient descent. Some images have pixels that do not count."""
+    options |= dict(loss="margin", optim="sgd", max_grad_norm=0.0, max_steps=3, crops=False)
+    options |= dict(loss_net_max_grad_norm=0.0, loss_net_learning_rate=0.0)
     whole, _ = train(tmp_path / "whole", batch=16, **options)
     parts, _ = train(tmp_path / "parts", batch=4, accumulation=4, **options)
     torch.testing.assert_close(parts, whole, rtol=0, atol=2e-6)

@@ -68,6 +68,9 @@ def test_the_task_loss_of_rows_without_gold_is_zero(batch, pixel_loss, name):
         expected = plain.task_loss(logits[[0, 2]], labels[[0, 2]]) * 2 / 3
         torch.testing.assert_close(space.of({**batch, "labels": labels}).task_loss(logits, labels), expected)
         torch.testing.assert_close(space.task_loss(logits, labels), expected)
+        within = space.in_window([*labels.split(1)])
+        parts = [within.task_loss(*each) for each in zip(logits.split(1), labels.split(1), strict=True)]
+        torch.testing.assert_close(sum(parts) / 3, expected)
         space.check_values(labels, "train_dataset")
 
 
