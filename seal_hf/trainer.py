@@ -353,7 +353,8 @@ class SealTrainer(TwoNetTrainer):
 
         def energy_term(logits: Tensor) -> Tensor:
             row, cost = self.energy_loss.task_row(space, logits, space.output(logits), gold, mask)
-            return self.energy_loss.task_term(self.loss_net.energies(encoded, row, mask), cost)
+            with frozen(self.loss_net.energy):
+                return self.energy_loss.task_term(self.loss_net.energies(encoded, row, mask), cost)
 
         def task_loss(logits: Tensor) -> Tensor:
             copies = len(logits) // len(batch.labels)

@@ -150,6 +150,31 @@ def test_the_global_term_of_labels_is_an_energy(monkeypatch):
     torch.testing.assert_close(few(features, y) - plain(features, y), torch.tensor([[6.0]]))
 
 
+@pytest.mark.parametrize("weight", [None, 0.1])
+@pytest.mark.parametrize("reading", [lambda y: torch.ones_like(y), lambda y: y.round().detach()], ids=["no", "round"])
+def test_an_energy_without_a_gradient_in_the_candidates_is_named(reading, weight, monkeypatch, tmp_path):
+    """With λ1 by the rule, and with a fixed λ1, for which torch says nothing."""
+
+    class Deaf(Energy):
+        space, pooled = MultiLabelEnergy.space, True
+
+        def __init__(self, num_labels, feature_size, global_size):
+            super().__init__()
+            self.scores = torch.nn.Linear(feature_size, num_labels)
+
+        def reset_parameters(self):
+            pass
+
+        def forward(self, features, y, mask=None):
+            return -(self.scores(features).unsqueeze(1) * reading(y)).sum(-1)
+
+    monkeypatch.setitem(ENERGIES, "deaf", Deaf)
+    nets = SealForMultiLabel.for_data(tiny_run.Names, hidden_size=16, energy="deaf")
+    trainer, _ = tiny_run.make(tmp_path, nets=nets, num_samples=6, energy_weight=weight, eval_strategy="epoch")
+    with pytest.raises(ValueError, match="The energy Deaf gave numbers without a gradient in `y`.*must depend on `y`"):
+        trainer.train()
+
+
 @pytest.mark.parametrize(
     ("term", "message"),
     [

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from .task import Registry
@@ -58,6 +59,17 @@ class Energy(nn.Module, ABC):
         Inference calls it with many structures, so the part that depends only on x is computed here, once."""
         features = features.detach()
         return lambda y: self(features, y, mask)
+
+
+def of_candidates(energies: Tensor, y: Any, energy: Energy) -> Tensor:
+    """Returns what an energy gives for the candidates `y` (B, S, ...). Raises ValueError if it is not a number for each
+    of them, or if no gradient in `y` can be taken of it where one is wanted."""
+    if torch.is_grad_enabled() and y.requires_grad and not energies.requires_grad:
+        raise ValueError(
+            f"The energy {type(energy).__name__} gave numbers without a gradient in `y`, so it cannot teach the "
+            "task-net. Its `forward` must depend on `y`, by differentiable operations: no argmax, round or detach."
+        )
+    return of_shape(energies, y, f"The energy {type(energy).__name__}")
 
 
 def of_shape(energies: Tensor, y: Any, what: str) -> Tensor:

@@ -48,6 +48,11 @@ class LabelSets:
         batch = self.blocks[0][0].shape[0]
         return torch.Size((batch, sum(index.shape[1] for index, _ in self.blocks), self.num_labels))
 
+    @property
+    def requires_grad(self) -> bool:
+        """True if the values of a block do, as of the dense tensor."""
+        return any(value.requires_grad for _, value in self.blocks)
+
     def float(self) -> LabelSets:
         return LabelSets(tuple((i, value.float()) for i, value in self.blocks), self.num_labels, self.dropped)
 

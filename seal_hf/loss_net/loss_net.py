@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
-from ..core.energy import ENERGIES, Energy, check_energy_options, of_shape
+from ..core.energy import ENERGIES, Energy, check_energy_options, of_candidates
 from ..core.label_sets import LabelSets
 from ..core.tensors import at_least_float32
 from ..nets.adapters import LIBRARIES, LossAdapter
@@ -288,7 +288,7 @@ class LossNet(PreTrainedModel):
         evaluated = not self.energy.training and torch.is_grad_enabled()
         with self._exact(features.device, evaluated):
             found = self.energy(at_least_float32(features), _exact_sets(y), mask)
-        return of_shape(found, y, f"The energy {self.config.energy!r}")
+        return of_candidates(found, y, self.energy)
 
     @contextlib.contextmanager
     def energies_at(
@@ -301,7 +301,7 @@ class LossNet(PreTrainedModel):
         """
         with self._exact(features.device, not self.energy.training):
             energies = self.energy.at(at_least_float32(features), mask)
-            yield lambda y: energies(_exact_sets(y))
+            yield lambda y: of_candidates(energies(_exact_sets(y)), y, self.energy)
 
     @contextlib.contextmanager
     def _exact(self, device: torch.device, evaluated: bool) -> Iterator[None]:
