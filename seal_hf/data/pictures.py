@@ -340,7 +340,9 @@ def pictures_of(
         splits = pictures_by_split(path) if gold else pictures_of_tables(tables_of(None, path), gold=False)
         chosen = chosen_split([*splits], split, str(path))
         found = splits[chosen]
-        found.notes += [] if chosen == ALL or len(splits) == 1 else [f"{path}: the rows of its {chosen} split."]
+        others = " It has no test split." if split is None and chosen != "test" else ""
+        said = f"{path}: the rows of its {chosen} split.{others}"
+        found.notes += [said] if chosen != ALL and (others or len(splits) > 1) else []
         found.values, found.num_classes = values or MaskValues(), num_classes
         named = found.class_names or (find_names(path) if path.exists() else None)
         if named and class_names and [*named] != [*class_names]:
@@ -425,6 +427,11 @@ def pictures_by_split(path: Path) -> dict[str, Pictures]:
         said = f"{left} masks are not read, since no list of a split names them."
         said = "1 mask is not read, since no list of a split names it." if left == 1 else said
         next(iter(splits.values())).notes += [said] if left else []
+    read_from = {part for images, masks, _ in folders.values() for part in (images, masks, images.parent)}
+    for folder in visible(path):
+        if folder.is_dir() and folder not in read_from and any(folder.name in words for words in SPLIT_WORDS.values()):
+            said = f"{folder.name}/ is not read, since its masks are missing: put them into {folder.name}_masks/."
+            next(iter(splits.values())).notes.append(said)
     return splits
 
 
@@ -555,6 +562,12 @@ def _folders(path: Path) -> dict[str, Found]:
     if not folders and has_both(path):
         return {ALL: (path, path, None)}
     if not folders:
+        beside = next((masks for images, masks in folders_beside(path.parent) if images == path), None)
+        if beside is not None:
+            raise DataError(
+                f"{path}: holds images alone; their masks are beside it, in {beside.name}/. Give the folder of both, "
+                f"{path.parent}."
+            )
         shown = ", ".join([p.name for p in visible(path)][:8]) or "nothing"
         raise DataError(
             f"{path}: found {shown}; expected .npz files (one per split), or folders images/ and masks/, here or below "

@@ -8,6 +8,7 @@ from sklearn.datasets import load_digits
 from seal_hf.data.common import DataError
 from seal_hf.data.image_files import MaskFiles, as_rgb, pixels
 from seal_hf.data.masks import load_masks
+from seal_hf.data.pictures import pictures_of
 
 
 def pictures(count, size=(6, 5), seed=0):
@@ -338,6 +339,21 @@ def test_broken_files_and_missing_folders_are_named(tmp_path):
     (tmp_path / "alone/images").mkdir(parents=True)
     with pytest.raises(DataError, match="no masks/ beside it"):
         load_masks(str(tmp_path / "alone"))
+
+
+def test_masks_beside_the_images_of_a_split_are_found_from_above_and_missing_ones_named(tmp_path):
+    """As of Carvana: `train/`, `train_masks/` and a `test/` without masks."""
+    write_folder(tmp_path / "here", *pictures(8))
+    (tmp_path / "here" / "images").rename(tmp_path / "train")
+    (tmp_path / "here" / "masks").rename(tmp_path / "train_masks")
+    (tmp_path / "here").rename(tmp_path / "test")
+    message = rf"train: holds images alone; .*beside it, in train_masks/. Give the folder of both, {tmp_path}\."
+    with pytest.raises(DataError, match=message):
+        load_masks(str(tmp_path / "train"))
+    data = load_masks(str(tmp_path))
+    assert data.test is None and len(data.train) == 7
+    assert "test/ is not read, since its masks are missing: put them into test_masks/." in data.notes
+    assert f"{tmp_path}: the rows of its train split. It has no test split." in pictures_of(tmp_path, True).notes
 
 
 def test_two_images_of_one_name_are_refused(tmp_path):
