@@ -581,6 +581,11 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
     known = classes or found.names
     file = LABEL_LIST if known and not classes else None
     form = guess_format(values, None) if label_format == "auto" else label_format
+    if form != label_format and form == "multi_hot" and all(sorted(map(str, cell)) == ["0", "1"] for cell in values):
+        found.notes.append(
+            "each row has a 0 and a 1, read as absent and present, for two labels. If they are ids, each row has both "
+            'labels: give label_format="ids" (--label_format ids).'
+        )
     if form == "names" and not classes and mark is None:
         cells, notes = split_joined(cells, known, raw)
         found.notes += notes
