@@ -278,7 +278,8 @@ def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str, in
         shown = few(sorted({str(value) for value in rows[labels] if value not in UNKNOWN}))
         raise DataError(
             f"{source}: the column {labels!r} holds {shown} alone, which says whether a row has one label. Name the "
-            f"columns that are labels: --label_columns {labels},..., or all_but those that are no labels."
+            f"columns that are labels by `label_columns` (--label_columns {labels},...), or all_but those that are no "
+            "labels."
         )
     text = inputs.columns or text_columns(asked.text_column or find_text_column(rows, (labels,), source), rows)
     if labels in text:
@@ -331,8 +332,8 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> 
         words = ", or yes and no" * any(is_yes_no(rows[name]) for name in binary)
         rest = [name for name in rows if name not in (*binary, *INDEXES)]
         forms = [",".join(binary), *([f"{ALL_BUT} {','.join(rest)}"] if rest and len(binary) > 1 else [])]
-        flag = f'--label_columns "{min(forms, key=len)}"'
-        hint = f" Columns that hold 0 and 1 alone{words} ({few(binary)}) can be a label each: {flag}."
+        flag = f'by `label_columns` (--label_columns "{min(forms, key=len)}")'
+        hint = f" Columns that hold 0 and 1 alone{words} ({few(binary)}) can be a label each, named {flag}."
         then = inputs_of(asked._replace(label_columns=binary), rows, (), False, None)
         if inputs.kind != "images" and then.kind == "features":
             hint, why = f"{hint} Other columns of numbers are then features.", ""
@@ -341,12 +342,12 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> 
     if why:
         hint += f" It{why.removeprefix(source)}"
     elif binary and (other := [name for name in others if name not in labels]):
-        hint += f" Without this flag, other columns are in the way: {few(other)}."
+        hint += f" Without this, other columns are in the way: {few(other)}."
     if all(isinstance(value, str) for values in rows.values() for value in values[:1]):  # as in a file of lines
         hint += " If its first row is data, put a header above it."
     raise DataError(
         f"{source} has no column 'labels' or 'label'; its columns are {few([*rows], 20)}."
-        f"{did_you_mean('labels', rows)} Name the right one with --label_column.{hint}"
+        f"{did_you_mean('labels', rows)} Name the right one by `label_column` (--label_column).{hint}"
     )
 
 
@@ -357,7 +358,10 @@ def _other_forms(rows: Rows) -> tuple[list[str], str]:
         return numbered, "may each hold one: join them in a column labels, with | between names."
     shares = [name for name in rows if are_numbers(rows[name]) and _are_shares(rows[name])]
     if len(shares) > 1:
-        return shares, "may be probabilities: give them by --label_columns, with --label_format probabilities."
+        return shares, (
+            "may be probabilities: give them by `label_columns` (--label_columns), with label_format='probabilities' "
+            "(--label_format probabilities)."
+        )
     values = {name: {str(v) for v in shown_values(rows[name]) if not isinstance(v, (list, dict))} for name in rows}
     same = ([name for name in rows if values[name] == each] for each in values.values() if len(each) == 2)
     alike = next((names for names in same if len(names) > 1), [])
@@ -423,7 +427,7 @@ def text_columns(name: str, known: Collection[str]) -> list[str]:
     if len(names) > 2:
         raise DataError(
             f"`text_column` names {len(names)} columns, {', '.join(names)}. Name one, or two for pairs of texts: "
-            "--text_column premise,hypothesis."
+            "text_column='premise,hypothesis' (--text_column premise,hypothesis)."
         )
     return names
 
@@ -449,7 +453,7 @@ def find_text_column(rows: Mapping[str, Sequence[Any]], labels: Collection[str],
         if len(rows) == 1 and _is_prose(texts[0]):
             raise DataError(
                 f"{source}: its only column is called {texts[0]!r}, which looks like a text. Put a header above the "
-                "first row, such as text; or name the column by --text_column."
+                "first row, such as text; or name the column by `text_column` (--text_column)."
             )
         return texts[0]
     several = f"{len(texts)} columns of text: {', '.join(texts)}"
@@ -472,7 +476,7 @@ def find_text_column(rows: Mapping[str, Sequence[Any]], labels: Collection[str],
         hint = f" Lists of numbers are features in a column called {FEATURES}: rename {lists[0]!r}.{hint}"
     elif not texts and (numbers := [name for name in rows if name not in labels and are_numbers(rows[name])]):
         hint = f" Numbers are no texts: {few(numbers)}.{hint}"
-    raise DataError(f"{source} has {what}. Name the one to classify with --text_column.{hint}")
+    raise DataError(f"{source} has {what}. Name the one to classify by `text_column` (--text_column).{hint}")
 
 
 def _are_vectors(values: Sequence[Any]) -> bool:
@@ -488,9 +492,8 @@ def check_texts(cells: Sequence[Any], name: str, source: str) -> None:
         shown = ", ".join(map(str, values[:3]))
         raise DataError(
             f"{source}: the column {name!r} holds numbers ({shown}, ...), which are no texts but ids or features. "
-            "Name the "
-            "column of texts with --text_column. Numbers are features if no column of texts is named and the others "
-            "hold none."
+            "Name the column of texts by `text_column` (--text_column). Numbers are features if no column of texts is "
+            "named and the others hold none."
         )
 
 

@@ -142,13 +142,14 @@ class ColumnFile:
         if self._is_conllu and word == 0 and re.fullmatch("1([-.][0-9]+)?", first.cells[0]):
             raise DataError(
                 f"{path}, line {self._first}: ten columns, the first of them numbers, as in CoNLL-U, but `word_column` "
-                "is 0. Words are in column 1 and parts of speech in column 3: --word_column 1 --tag_column 3."
+                "is 0. Words are in column 1 and parts of speech in column 3: give these (--word_column 1 "
+                "--tag_column 3)."
             )
         if self._width > 1 + len(tag) and self._numbers_words(word):
             if word or 1 in tag:
                 raise DataError(
                     f"{path}, line {self._first}: column {word} numbers the words, so it is not the words. Name their "
-                    "column, counting from 0, by --word_column."
+                    "column, counting from 0, by `word_column` (--word_column)."
                 )
             word = 1
             self.notes_on_columns.append(f"{path.name}: column 0 numbers the words, which are read from column 1.")
@@ -193,7 +194,7 @@ class ColumnFile:
                 if found is None:
                     raise DataError(
                         f"{self.path}: the columns are {', '.join(names)}; none of them is called "
-                        f"{', '.join(usual[:3])} or the like. Name one with --{option}."
+                        f"{', '.join(usual[:3])} or the like. Name one by `{option}` (--{option})."
                     )
                 value = names.index(found)
                 self.notes_on_columns.append(f"{self.path.name}: {option.removesuffix('_column')}s: column {found!r}.")
@@ -297,7 +298,8 @@ class ColumnFile:
                 "Remove the line, or write a word."
             )
         if len(line.cells) == self._width and tag is not None and not line.cells[tag].strip(" "):
-            other = f", or name another column by --tag_column {tag - 1}" * (tag > 1 and not any(line.cells[tag:]))
+            is_last = tag > 1 and not any(line.cells[tag:])
+            other = f", or name another column by `tag_column` (--tag_column {tag - 1})" * is_last
             raise DataError(
                 f"{where}: {line.text[:60]!r} has no tag in column {tag}. Write O for words outside of spans{other}."
             )
@@ -368,10 +370,10 @@ def _other_spans(rows: Rows, file: ColumnFile) -> str:
     said = f"column {file.columns[other]} holds tags such as {next(tag for tag in sorted(tags[other]) if tag != 'O')}"
     if len(tags["tags"]) == 1:
         raise DataError(
-            f"{file.path}: {said}, and the last column only {next(iter(tags['tags']))}. Name the one to read: "
-            f"--tag_column {file.columns[other]}."
+            f"{file.path}: {said}, and the last column only {next(iter(tags['tags']))}. Name the one to read by "
+            f"`tag_column` (--tag_column {file.columns[other]})."
         )
-    return f"{said}, too. The last one is read; --tag_column names another."
+    return f"{said}, too. The last one is read; `tag_column` (--tag_column) names another."
 
 
 def is_conll_2012(cells: Sequence[str]) -> bool:

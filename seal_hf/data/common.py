@@ -147,7 +147,8 @@ def check_labels_differ(data: MultiLabelData) -> None:
         same = few([data.label_names[i] for i in np.flatnonzero(labels[0] > 0).tolist()], 5) or "none"
         raise DataError(
             f"{data.name}: all {len(labels)} rows have the same labels ({same}), so there is nothing to learn. Name "
-            "the column of the labels by --label_column or --label_columns, or give rows that differ."
+            "the columns of the labels by `label_column` (--label_column) or `label_columns` (--label_columns), or "
+            "give rows that differ."
         )
 
 
@@ -174,8 +175,8 @@ def find_data(dataset: Any, data_dir: str | None, suffixes: Sequence[str], embed
     else:
         what = "a table is given"
     raise DataError(
-        f"`data_dir` is {brief(data_dir)}, a folder of named data sets, but {what}. Leave it out, or give --dataset "
-        "NAME."
+        f"`data_dir` is {brief(data_dir)}, a folder of named data sets, but {what}. Leave it out, or give `dataset` "
+        "(--dataset) such a name."
     )
 
 
@@ -199,7 +200,7 @@ def _found(dataset: Any, data_dir: str | None, suffixes: Sequence[str], embedded
         looked = f"{data_dir} and its folders" if data_dir else "no data_dir was given (--data_dir or SEAL_HF_DATA)"
         names = [folder.name for folder in Path(data_dir or ".").glob("*/*") if data_dir and folder.is_dir()]
         hint = did_you_mean(dataset, [*names, *embedded[:1]])
-        other = f", or leave --dataset out for the embedded {embedded[0]}" if embedded else ""
+        other = f", or leave `dataset` (--dataset) out for the embedded {embedded[0]}" if embedded else ""
         raise DataError(
             f"Data set {dataset!r} not found: no such folder or file; as a name: {looked}; and not a Hub id "
             f"(owner/name).{hint} Give a path{other}."

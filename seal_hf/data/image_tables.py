@@ -52,7 +52,7 @@ def image_column(
     if len(found) > 1 and not usual:
         raise DataError(
             f"{len(found)} columns hold images or names of image files: {', '.join(found)}. Name the one to classify "
-            "with --image_column."
+            "by `image_column` (--image_column)."
         )
     return next(iter((*usual, *found)), None)
 
@@ -86,7 +86,7 @@ def stored_images(table: Dataset, column: str, folder: Path, source: str, place:
     if not is_image(feature):
         raise DataError(
             f"{source}: the column {column!r} holds {feature}, expected images or names of image files. Name another "
-            "one with --image_column, or cast it: dataset.cast_column(name, datasets.Image())."
+            "one by `image_column` (--image_column), or cast it: dataset.cast_column(name, datasets.Image())."
         )
     check_files(table, column, place)
     found = table.select_columns([column])

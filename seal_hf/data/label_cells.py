@@ -25,10 +25,13 @@ EMPTY = ("", "[]", "()", "{}")
 BITS = re.compile(r"""['"\[]*([01]{2,})['"\]]*""")
 _MARK = rf"[\s{SEPARATORS}'\"()\[\]{{}}]"
 TRUTHS = rf"(?i:{_MARK}*(?:true|false)(?:{_MARK}+(?:true|false))+{_MARK}*)"
-VECTORS = "cells such as {cell!r:.80} are vectors of 0 and 1. If they are names, give --label_format names."
+VECTORS = (
+    "cells such as {cell!r:.80} are vectors of 0 and 1. If they are names, give label_format='names' (--label_format "
+    "names)."
+)
 MARKS = (
     "labels are read without the marks around them, {cell!r:.80} as {values}. If the marks belong to names, give "
-    "--label_separator none."
+    "label_separator='none' (--label_separator none)."
 )
 
 
@@ -245,8 +248,8 @@ def _of_mapping(value: Mapping[str, Any], place: str) -> list[str]:
     if wrong is not None:
         raise DataError(
             f"{place}: the label cell {str(value)[:60]} is a mapping with {value[wrong]!r} for {wrong!r}; expected 0 "
-            "or 1 for each name. Cut probabilities at a threshold, such as 0.5, or train on them with --label_format "
-            "probabilities; or give a list of names."
+            "or 1 for each name. Cut probabilities at a threshold, such as 0.5, or train on them with "
+            "label_format='probabilities' (--label_format probabilities); or give a list of names."
         )
     return [str(name) for name, number in value.items() if number]
 

@@ -74,7 +74,7 @@ def label_matrix(
         if not names and largest >= MAX_IDS:
             raise DataError(
                 f"{source}: label id {largest} would need {largest + 1} labels. Is the label column the right one "
-                f"(--label_column)? If these are names, set --label_format names."
+                f"(--label_column)? If these are names, give label_format='names' (--label_format names)."
             )
         known = names or [str(i) for i in range(largest + 1)]
     if not known:
@@ -107,7 +107,7 @@ def _check_repeats(cells: Sequence[Sequence[Any]], place: Callable[[int], str]) 
     if row is not None:
         raise DataError(
             f"{place(row)}: {cells[row][:20]} repeats an id, but is not a multi-hot list of 0 and 1. Correct it, or "
-            "name its format with --label_format."
+            "name its format by `label_format` (--label_format)."
         )
 
 
@@ -233,7 +233,7 @@ def _multi_hot(
                 wrong = next(value for value in cell if value not in numbers)
                 raise DataError(
                     f"{place(split, row)}: multi-hot labels must be 0 or 1, or -1 or empty if unknown; found {wrong!r}."
-                    " Correct it. If numbers are names, set --label_format names."
+                    " Correct it. If numbers are names, give label_format='names' (--label_format names)."
                 )
             matrix[row] = [numbers[value] for value in cell]
         matrices[split] = matrix

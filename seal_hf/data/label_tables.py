@@ -584,7 +584,7 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
     if form != label_format and form == "multi_hot" and all(sorted(map(str, cell)) == ["0", "1"] for cell in values):
         found.notes.append(
             "each row has a 0 and a 1, read as absent and present, for two labels. If they are ids, each row has both "
-            'labels: give label_format="ids" (--label_format ids).'
+            "labels: give label_format='ids' (--label_format ids)."
         )
     if form == "names" and not classes and mark is None:
         cells, notes = split_joined(cells, known, raw)
@@ -607,7 +607,7 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
         if unused and form == "ids":
             found.notes.append(
                 f"{unused} of {len(names)} labels occur in no row: numbers are ids, counted from 0. If they are names, "
-                "give --label_format names."
+                "give label_format='names' (--label_format names)."
             )
     return labels, names
 
@@ -641,7 +641,7 @@ def _empty_texts_note(texts: dict[str, list[str]], column: str, place: Callable[
         if rows and empty[split] == len(rows):
             raise DataError(
                 f"{place(split)}: all {len(rows)} texts are empty or null, in column {column!r}. Name the "
-                "column with the text by --text_column, or fill it in."
+                "column with the text by `text_column` (--text_column), or fill it in."
             )
     total = sum(map(len, texts.values()))
     return [f"{sum(empty.values())} of {total} texts are empty (kept)."] if any(empty.values()) else []

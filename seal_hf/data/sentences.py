@@ -466,7 +466,7 @@ class SentenceRows:
             known = f"`{option}` is {given!r}, but " if given is not None and usual else ""
             close = closest(wanted[0], row)
             if usual and given is None:
-                hint = f" Name the right one with --{option}."
+                hint = f" Name the right one by `{option}` (--{option})."
             elif given == option:  # no column was asked for: the field has this name
                 hint = f" Rename {close!r} to {given!r}." if close else ""
             else:

@@ -56,7 +56,7 @@ def split_joined(
         holding = "1 label contains" if len(found) == 1 else f"{len(found)} labels contain"
         return cells, [
             f"{holding} {mark!r} between names that are labels too, such as {found[0]!r}. If the mark separates "
-            f"labels, give --label_separator {mark!r}; only one mark separates a cell."
+            f"labels, give it as `label_separator` (--label_separator {mark!r}); only one mark separates a cell."
         ]
     parts = {name: _parts(name, mark) for name in (names if known is None else found)}
     joined = {name for name in parts if len(parts[name]) > 1}
@@ -69,7 +69,7 @@ def split_joined(
                 rows[row] = [part for value in cell for part in (parts[value] if value in joined else [value])]
     return split_up, [
         f"{mark!r} separates labels in {count} cells, such as {found[0]!r}, since the parts are labels elsewhere. If "
-        "it belongs to names, give --label_separator none."
+        "it belongs to names, give label_separator='none' (--label_separator none)."
     ]
 
 
@@ -110,6 +110,7 @@ def separator_notes(cells: Iterable[Any], names: Sequence[str]) -> list[str]:
             holding = sum(mark in name for name in names)
             return [
                 f"{holding} of {len(names)} labels contain {mark!r}, which does not separate labels; if it did, there "
-                f"would be {len(parts)}. If it should, give --label_separator {mark!r}."
+                f"would be {len(parts)}. If it should, give it as `label_separator` "
+                f"(--label_separator {mark!r})."
             ]
     return []

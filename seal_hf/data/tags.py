@@ -269,8 +269,7 @@ def _check_words(splits: dict[str, Rows], source: str) -> None:
     if len(words) > 1 and words["O"] and tags >= MOSTLY * words.total():
         raise DataError(
             f"{source}: the words are tags, such as {few(sorted({*words} - {'O'}), 3)}. Name the columns of the words "
-            "and of "
-            "the tags: --word_column and --tag_column."
+            "and of the tags: `word_column` and `tag_column` (--word_column, --tag_column)."
         )
 
 
@@ -324,13 +323,13 @@ def _convert_all(splits: dict[str, Rows], scheme: str, source: str, notes: list[
     if scheme != "plain" and 0 < 2 * len(odd) < len(names):  # a typo must not silently turn spans into plain tags
         raise DataError(
             f"{source}: most of the {len(names)} tags are O, B-X, I-X, ..., but these are not: {few(odd)}. "
-            f"{_first(odd, splits)} Correct them, or read each tag by itself with --scheme plain."
+            f"{_first(odd, splits)} Correct them, or read each tag by itself: scheme='plain' (--scheme plain)."
         )
     alike = sorted(name for name in names if HAS_SPANS.fullmatch(name))
     if scheme == "auto" and found == "plain" and 2 * len(alike) > len(names - {"O", "o"}):
         raise DataError(
             f"{source}: most of the {len(names)} tags look like B-X and I-X, but are written otherwise: {few(alike)}. "
-            "Correct them, or read each tag by itself with --scheme plain."
+            "Correct them, or read each tag by itself: scheme='plain' (--scheme plain)."
         )
     if scheme == "plain" or found == "plain":
         if scheme not in ("auto", "plain"):
@@ -374,7 +373,7 @@ def _respell(splits: dict[str, Rows], scheme: str, names: set[str], notes: list[
         return False
     notes.append(
         "types without B- and I-: neighbours of one type are read as one span, so touching spans of one type are "
-        "one. --scheme plain reads each word by itself."
+        "one. scheme='plain' (--scheme plain) reads each word by itself."
     )
     for rows in splits.values():
         rows["tags"] = [joined_types(row) for row in rows["tags"]]
@@ -393,7 +392,7 @@ def _notes_on_plain(splits: dict[str, Rows], scheme: str) -> list[str]:
     elif scheme == "auto" and "O" in counts and len(counts) > 1:
         notes.append(
             "O stands beside names without B- and I-, and most words are not O: each tag is read by itself, so there "
-            "are no spans and no F1 of spans. --scheme io reads neighbours of one type as one span."
+            "are no spans and no F1 of spans. scheme='io' (--scheme io) reads neighbours of one type as one span."
         )
     for split, rows in splits.items():
         tag = rows["tags"][0][0] if rows["tags"] and rows["tags"][0] else ""

@@ -85,7 +85,7 @@ def load_loss_net(folder: str | Path, task_net: PreTrainedModel, energy_loss: st
     if energy_loss == "ce":
         raise ValueError(
             f"`loss_net_path` is {str(folder)!r}, but energy_loss='ce' trains without a loss-net. Leave it out, or "
-            "name the loss that it was trained by (--loss nce)."
+            "name the loss that it was trained by, such as energy_loss='nce' (--loss nce)."
         )
     if not Path(folder).is_dir():
         raise ValueError(

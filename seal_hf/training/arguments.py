@@ -493,8 +493,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         for name in ("energy_weight_schedule", "energy_weight_balance") if self.energy_weight is None else ():
             if getattr(self, name) != getattr(SealTrainingArguments, name):
                 raise ValueError(
-                    f"`{name}` is {getattr(self, name)!r}, but it only changes a given `energy_weight`. Give "
-                    f"--energy_weight, or leave `{name}` out."
+                    f"`{name}` is {getattr(self, name)!r}, but it only changes a given `energy_weight` "
+                    f"(--energy_weight). Give one, or leave `{name}` out."
                 )
         if self.energy_weight_balance and self.task_weight == 0:
             raise ValueError(

@@ -262,7 +262,8 @@ def check_export(model: PreTrainedModel, args: SealTrainingArguments) -> None:
     if there are none to save alone."""
     if library_of(model) is None and args.adapter_export == "adapter":
         raise ValueError(
-            "`adapter_export` is 'adapter', but the task-net has no adapter. Give --adapter, or leave it out."
+            "`adapter_export` is 'adapter', but the task-net has no adapter. Train one by `adapter` of `for_data` or "
+            "`from_pretrained` (--adapter), or leave it out."
         )
     if library_of(model) is None or not (saves_merged(model, args.adapter_export) and args.push_to_hub):
         return

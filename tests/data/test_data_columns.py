@@ -114,7 +114,9 @@ def test_what_stands_in_the_way_of_columns_of_labels_is_named(tmp_path, header, 
     count = len([name for name in header if name in ("author", "body", "query")])
     rows = [[f"q{i % 2}" if header[0] == "query" else f"a text {i}"] * count + [i % 2] * 11 for i in range(40)]
     path = csv(tmp_path / "d.csv", header, [row[: len(header)] for row in rows])
-    with pytest.raises(DataError, match=f"can be a label each: --label_columns {flag}.*{way}"):
+    with pytest.raises(
+        DataError, match=f"can be a label each, named by `label_columns` .--label_columns {flag}.*{way}"
+    ):
         load_multilabel(path, **options)
     chosen = {"text_column": options.get("text_column", header[count - 1]), "label_columns": [flag.strip('"')]}
     assert load_multilabel(path, **chosen).label_names == header[count:]

@@ -91,7 +91,11 @@ COLUMN_ROWS = "1\tAnna\tB-PER\tO\n2\tgoes\tO\tO\n\n" * 12
     [
         ("a.tsv", "Anna\tB-PER\ngoes\t\n\n" * 12, "line 2: .* has no tag in column 1. Write O for words outside"),
         ("a.tsv", COLUMN_ROWS, "column 2 holds tags such as B-PER, and the last column only O.*--tag_column 2"),
-        ("a.conllup", "# global.columns = ID FORM HEAD\n1\ta\t0\n2\tb\t1\n\n" * 9, "Name one with --tag_column"),
+        (
+            "a.conllup",
+            "# global.columns = ID FORM HEAD\n1\ta\t0\n2\tb\t1\n\n" * 9,
+            "Name one by `tag_column` .--tag_column",
+        ),
         ("a.csv", "word,tag\n" + "a,O\nb,B-X\n" * 9, "if a column sentence_id names its sentence"),
         ("a.csv", "sentence_id,word,tag\n1,a,O\n2,b,B-X\n1,c,O\n", "the sentence '1' occurs before, apart from these"),
         ("a.txt", "a/NN b/VB c/NN\nd/NN e/VB\n" * 9, "words are joined to their tags by '/', such as 'a/NN'"),
@@ -99,7 +103,7 @@ COLUMN_ROWS = "1\tAnna\tB-PER\tO\n2\tgoes\tO\tO\n\n" * 12
         (
             "a.txt",
             "Anna\tB-PER\t\nwent\tO\t\n\n" * 9,
-            "has no tag in column 2. .* or name another column by --tag_column 1",
+            "has no tag in column 2. .* or name another column by `tag_column` .--tag_column 1",
         ),
         ("a.ann", "T1\tPER 0 4\tAnna\n", "brat's .ann are not read. Write an object for each text"),
         ("a.txt", "7|t|Naloxone.\n7|a|Rats.\n7\t0\t8\tNaloxone\tDrug\tD1\n\n" * 9, "PubTator is not read. Write"),
@@ -270,7 +274,7 @@ ROWS = "".join(f"{i / 7},{i % 2}\n" for i in range(20))
             "a.csv",
             "width,heat\n" + ROWS,
             {},
-            'alone .heat. can be a label each: --label_columns "heat". Other columns of num',
+            'alone .heat. can be a label each, named by `label_columns` .--label_columns "heat".. Other columns of num',
         ),
         (
             "a.csv",

@@ -58,7 +58,7 @@ def test_blanks_in_a_header_belong_to_no_name(tmp_path):
 def test_numbers_of_versions_are_names_if_it_is_said(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,labels\n" + "".join(f"text {i},{('1.1', '3.10')[i % 2]}\n" for i in range(20)))
-    with pytest.raises(DataError, match="found '1.1'. Correct it. If numbers are names, set --label_format names"):
+    with pytest.raises(DataError, match="found '1.1'. Correct it. If numbers are names, give label_format=.names."):
         load_multilabel(str(path))
     assert load_multilabel(str(path), label_format="names").label_names == ["1.1", "3.10"]
 

@@ -34,7 +34,7 @@ def table(cells: list[str], separator: str = "\t") -> str:
 def test_multi_hot_rows_without_a_repeated_value_are_not_read_as_ids(tmp_path):
     data = load_multilabel(str(write(tmp_path, d__tsv=table(["0,1", "1,0"] * 10)) / "d.tsv"))
     assert labels_by_text(data) == {f"t{i}": [0, 1] if i % 2 == 0 else [1, 0] for i in range(20)}
-    assert 'If they are ids, each row has both labels: give label_format="ids"' in " ".join(data.notes)
+    assert "If they are ids, each row has both labels: give label_format='ids'" in " ".join(data.notes)
     for cells, options in ((["0,1", "1,0"] * 10, {"label_format": "ids"}), (["0,1,1", "1,0,0"] * 10, {})):
         data = load_multilabel(str(write(tmp_path, d__tsv=table(cells)) / "d.tsv"), **options)
         assert "If they are ids" not in " ".join(data.notes)

@@ -251,7 +251,7 @@ class SealForMultiLabel(SealModel):
         if data.kind == "text":
             raise ValueError(
                 f"`model_name_or_path` is missing: {data.name!r} is text and needs a Hugging Face encoder, "
-                "for example --model_name_or_path distilbert-base-uncased."
+                "for example 'distilbert-base-uncased' (--model_name_or_path distilbert-base-uncased)."
             )
         if adapter is not None or loss_net_encoder in LIBRARIES:
             net = "MLP" if data.kind == "features" else "convolutional net"
@@ -333,7 +333,7 @@ def _check_reads_features(data: MultiLabelData, name: str, kwargs: dict[str, Any
     if "input_size" not in config:
         raise ValueError(
             f"`model_name_or_path` is {name!r}, a model of type {config.get('model_type')!r}, but "
-            f"{data.name!r} is feature data, which it does not read. If you meant texts, name them with --dataset; "
+            f"{data.name!r} is feature data, which it does not read. If you meant texts, load them (--dataset); "
             "otherwise leave it out, and the task-net is an MLP."
         )
     if config["input_size"] != data.num_features:

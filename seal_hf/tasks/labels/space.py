@@ -301,8 +301,8 @@ class MultiLabelSpace(OutputSpace):
         if self.soft_labels is not None:
             if not getattr(self.loss, "reads_probabilities", False):
                 raise ValueError(
-                    "The training rows have probabilities of labels (--label_format probabilities), which only the "
-                    "task loss cross_entropy reads: give --task_loss cross_entropy."
+                    "The training rows have probabilities of labels (label_format='probabilities'), which only the "
+                    "task loss cross_entropy reads: give task_loss='cross_entropy' (--task_loss cross_entropy)."
                 )
             labels = self.soft_labels
         if known is not None:

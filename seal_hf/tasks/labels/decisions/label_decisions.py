@@ -219,7 +219,9 @@ class LabelDecisions(Decisions):
         name = self.decoder if decoder is None else decoder
         plain = name.removesuffix(NEVER_EMPTY)
         if plain in (CLOSED, CALIBRATED_CLOSED) and self.hierarchy is None:
-            raise ValueError(f"`decoder` is {name!r}, but the labels lack a hierarchy: give one by --hierarchy FILE.")
+            raise ValueError(
+                f"`decoder` is {name!r}, but the labels lack a hierarchy: give one by `hierarchy` (--hierarchy FILE)."
+            )
         return super().named(plain if self._never_decides_none(plain) else name)
 
     def _never_decides_none(self, plain: str) -> bool:
