@@ -122,7 +122,7 @@ def test_features_are_for_a_saved_mlp_and_no_model_of_texts(bert, tmp_path, capl
     for seal in (again, SealForMultiLabel.from_pretrained(tmp_path / "again")):
         assert seal.config.dropout == 0.7 and seal.config.hidden_size == 8
         assert {net.encoder.dropout.p for net in (seal.task_net, seal.loss_net)} == {0.7}
-    with pytest.raises(ValueError, match="/bert', a model of type 'bert', but 'rows' is feature data, .*load them .--dataset"):
+    with pytest.raises(ValueError, match="/bert', a model of type 'bert', but 'rows' is feature data, .*.--dataset"):
         SealForMultiLabel.for_data(data, bert)
     wider = SimpleNamespace(**{**vars(data), "num_features": 7})
     with pytest.raises(ValueError, match="/mlp', which reads 6 features, but 'rows' has 7. Use the data"):
