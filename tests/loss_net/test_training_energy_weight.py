@@ -239,11 +239,11 @@ def test_where_the_rule_has_nothing_to_go_by_the_weight_is_one(tmp_path, options
         (dict(energy_weight_schedule="up"), "`energy_weight_schedule` is 'up'; it must be one of constant, rise, fall"),
         (
             dict(energy_weight=None, energy_weight_balance=True),
-            "`energy_weight_balance` is True.*Give --energy_weight",
+            "`energy_weight_balance` is True.*.--energy_weight.. Give one",
         ),
         (
             dict(energy_weight=None, energy_weight_schedule="rise"),
-            "`energy_weight_schedule` is 'rise', .*Give --energy_weight",
+            "`energy_weight_schedule` is 'rise', .*.--energy_weight.. Give one",
         ),
         (dict(energy_weight_balance=True, task_weight=0.0), "`energy_weight_balance`.*`task_weight` is 0"),
         (dict(regression_samples="hard"), "`regression_samples` is 'hard'; it must be one of continuous, discrete"),
