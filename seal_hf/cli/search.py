@@ -123,7 +123,7 @@ Space = Mapping[str, Range]  # key of a setting, or name for groups of settings 
 
 RATE, DROPOUT_RANGE = LogUniform(3e-4, 5e-3), Uniform(0.0, 0.8)  # for nets trained from scratch
 TEXT_RATE = LogUniform(2e-5, 3e-4)  # for pretrained encoders; with some hundred steps 2e-4 is far ahead of 5e-5
-HEAD_RATE = LogUniform(1e-3, 3e-2)  # for a fresh head on a pretrained encoder
+HEAD_RATE = LogUniform(1e-3, 3e-2)  # for a fresh head beside a pretrained encoder
 FINE_TUNED = {"learning_rate": TEXT_RATE, "head_learning_rate": HEAD_RATE}
 ENERGY_RATES = {"learning_rate": LogUniform(3e-5, 3e-3), "inference_learning_rate": LogUniform(0.007, 0.5)}
 

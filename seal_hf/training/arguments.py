@@ -309,11 +309,11 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             `soft_iou`, `dice` or `lovasz`.
         soft_f1_weight (`float`, default 3.0): weight of 1 - soft F1 in `soft_f1`.
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
-        head_learning_rate (`float`, optional): rate of a fresh classifier on a pretrained encoder, trained or frozen;
+        head_learning_rate (`float`, optional): rate of a fresh classifier beside a pretrained encoder that is trained;
             with adapters, of the one that `modules_to_save` holds. Fresh layers below it, such as a pooler that was not
             loaded, get a tenth, and all at least `learning_rate`. Default: 1e-2 with an optimizer of Adam's kind, whose
-            steps are at most the rate, and `learning_rate` with others. A saved classifier and a net from scratch
-            learn at `learning_rate`. To train all at one rate, give that rate here too.
+            steps are at most the rate, and `learning_rate` with others. A saved classifier, a head on a frozen encoder
+            and a net from scratch learn at `learning_rate`. To train all at one rate, give that rate here too.
         crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: that of a fresh classifier beside
             a pretrained encoder, also for a fresh CRF over a saved classifier, else `learning_rate`.
 

@@ -66,10 +66,10 @@ def own_rates(task_net: nn.Module, args: Any, fresh: set[str]) -> Iterator[tuple
         fresh: names of the parameters of a fresh head and a fresh CRF, from [`fresh_names`].
     """
     net: Any = without_wrapper(task_net)
-    named = [(IN_AN_ADAPTER.sub("", name), parameter) for name, parameter in net.named_parameters()]
+    named = ((IN_AN_ADAPTER.sub("", name), p) for name, p in net.named_parameters())
     trained = {name: parameter for name, parameter in named if parameter.requires_grad}
     head = {name: parameter for name, parameter in trained.items() if name in fresh and not name.startswith(CRF)}
-    beside_an_encoder = head and not fresh.issuperset(name for name, _ in named)  # it may be frozen
+    beside_an_encoder = head and len(head) < len(trained) and not args.freeze_encoder
     rate = head_rate(args)
     if beside_an_encoder:
         last: list[nn.Parameter] = []
@@ -80,7 +80,7 @@ def own_rates(task_net: nn.Module, args: Any, fresh: set[str]) -> Iterator[tuple
         yield inner, max(INNER * rate, args.learning_rate)
     elif args.head_learning_rate not in (None, args.learning_rate):
         logger.warning(
-            "`head_learning_rate` %g is not used: no fresh head stands beside a pretrained encoder. "
+            "`head_learning_rate` %g is not used: no fresh head stands beside a pretrained encoder that is trained. "
             "All layers learn at `learning_rate` %g.",
             args.head_learning_rate,
             args.learning_rate,

@@ -14,7 +14,7 @@ from datasets import Dataset
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ...cli.search import DROPOUT_RANGE, ENERGY_RATES, FINE_TUNED, HEAD_RATE, RATE, TEXT_RATE, Space
+from ...cli.search import DROPOUT_RANGE, ENERGY_RATES, FINE_TUNED, RATE, TEXT_RATE, Space
 from ...cli.train.flags import TOO_LONG, Arguments, OriginArguments, RunArguments
 from ...cli.train.program import Prepared, Program, card_facts, labelled_rows
 from ...core.energy import energies_of
@@ -300,7 +300,7 @@ def ranges(arguments: Arguments) -> Space:
     """What a search varies: the rates and, for small nets, the dropout. A pretrained encoder keeps its own dropout."""
     nets, kind = arguments.nets, kind_of_run(arguments)
     if kind == "text" or (kind == "images" and nets.model_name_or_path is not None):
-        return {"head_learning_rate": HEAD_RATE} if arguments.training.freeze_encoder else FINE_TUNED
+        return {"learning_rate": RATE} if arguments.training.freeze_encoder else FINE_TUNED
     return {"learning_rate": RATE} | ({} if nets.dropout is None else {"dropout": DROPOUT_RANGE})
 
 
