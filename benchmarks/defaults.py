@@ -58,11 +58,11 @@ WAYS |= {"soft_iou": [*CE, "--task_loss", "soft_iou"], "soft_f1": [*CE, "--task_
 WAYS |= {"default_ce": PLAIN, "nce_balanced": ["--energy_weight_balance", "true", "--energy_weight", "0.5"]}
 SHORT = ["--num_train_epochs", "10"]
 WAYS |= {f"{way}_10_epochs": [*WAYS[way], *SHORT] for way in ("ce", "default_ce")}
-FROZEN = "frozen_{rate}_{rows}"  # an encoder that stays as it is, by the rate of the head
+FROZEN = "frozen_{rate}_{rows}"  # an encoder that stays as it is, by the rate of what is trained
 KEPT = [*CE, "--freeze_encoder", "true"]
 WAYS |= {
-    FROZEN.format(rate=rate, rows=rows): [*KEPT, HEAD_RATE, rate, "--max_train_rows", str(rows)]
-    for rate in ("1e-3", "1e-2")
+    FROZEN.format(rate=rate, rows=rows): [*KEPT, RATE, rate, "--max_train_rows", str(rows)]
+    for rate in ("1e-3", "3e-3", "1e-2")
     for rows in (300, 1000)
 }
 HEADS = ("cross-entropy", "default")
@@ -80,10 +80,10 @@ def flags_of(way: str, texts: bool = False) -> list[str]:
     for an `--encoder` that is not MiniLM. ValueError for another name.
 
     Args:
-        texts: whether the data are label sets of texts: there `WAYS` with a rate read the first token.
+        texts: whether the data are label sets of texts: there `WAYS` with one rate for both read the first token.
     """
     if way in WAYS:
-        return WAYS[way] + FIRST * (texts and RATE in WAYS[way])
+        return WAYS[way] + FIRST * (texts and HEAD_RATE in WAYS[way])
     if (found := OF_RATES.fullmatch(way)) is None:
         raise ValueError(f"no way {way!r}; known are {', '.join(WAYS)}, and LOSS_RATE_head_RATE_ROWS...")
     loss = found["loss"]
