@@ -324,10 +324,9 @@ def _by_images(masks: dict[str, Path], images: Collection[str]) -> dict[str, Pat
     and masks may begin and end alike, as `image_1` and `mask_1`, or `1_training` and `1_manual1`."""
     if masks.keys() & set(images):
         return masks
-    alike = _end([*masks])
-    for length in range(len(alike), 0, -1):
-        if any(stem[:-length] in images for stem in masks):
-            return {stem[:-length]: file for stem, file in masks.items()}
+    known = [sum(stem[: len(stem) - n] in images for stem in masks) for n in range(len(_end([*masks])) + 1)]
+    if length := known.index(max(known)):  # that of the ending without which most masks are images; 0 for none
+        return {stem[:-length]: file for stem, file in masks.items()}
     own, of_images = _different_parts([*masks]), _different_parts([*images])
     if own.keys() == of_images.keys() and len(own) == len(masks) == len(images) > 1:
         return {of_images[part]: masks[own[part]] for part in of_images}

@@ -504,6 +504,15 @@ def test_images_and_masks_may_be_in_one_folder(tmp_path, ending):
         load_masks(str(tmp_path / "one"))
 
 
+def test_names_of_images_may_end_alike_too(tmp_path):
+    """`1_mask` and `11_mask` end alike from the 1 on, but `_mask` is what the masks have of their own."""
+    for split, numbers in (("train", (1, 11, 21)), ("val", (1, 11)), ("test", (2, 12))):
+        write_masks(tmp_path / split / "images", tmp_path / split / "masks", numbers, "_mask")
+    data = load_masks(str(tmp_path))
+    found = [numbers_of(rows) for rows in (data.train, data.validation, data.test)]
+    assert found == [[1, 11, 21], [1, 11], [2, 12]]
+
+
 def test_a_mask_without_an_image_is_named_where_all_masks_end_alike(tmp_path):
     write_masks(tmp_path / "images", tmp_path / "masks", range(12), "_mask")
     (tmp_path / "images" / "7.png").unlink()
