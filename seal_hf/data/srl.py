@@ -76,7 +76,7 @@ def layout_of(block: list[Line]) -> Layout:
         return CONLL_2012
     if len(cells) >= CONLL_2009.roles and all(line.cells[12:13] in (["_"], ["Y"]) for line in block):
         return CONLL_2009
-    if len(cells) >= UNIVERSAL.roles and all(line.cells[6].isdigit() for line in block):  # the head of a word
+    if len(cells) >= UNIVERSAL.roles and cells[6].isdigit():  # the head of a word
         return UNIVERSAL
     if all("*" in "".join(line.cells[2:3]) for line in block):  # the parse, where the others have the part of speech
         return CONLL_2005

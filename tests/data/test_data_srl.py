@@ -114,6 +114,12 @@ def test_universal_propbank(tmp_path):
     assert data.train[0]["pos"] == ["PRON", "AUX", "PART", "VERB", "NUM"]
 
 
+def test_a_short_line_of_universal_propbank_is_named(tmp_path):
+    line = "1\tsays\tsay\tVERB\tVB\t_\t0\troot\t_\t_\tsay.01\tV\n"
+    with pytest.raises(DataError, match="x.train.srl, line 2: 3 columns, expected 12"):
+        load_srl(folder(tmp_path, train=line + "2\tit\tit\n\n", dev=line))
+
+
 def test_a_role_of_the_predicate_itself_is_counted(tmp_path):
     """As the nouns of CoNLL-2009 have: a maker is A0 of its own frame. In CoNLL-2005, 1.5 is a word."""
     line = "{} {} x x NN NN _ _ 0 0 X X {} {} {}\n"
