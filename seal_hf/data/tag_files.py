@@ -154,6 +154,7 @@ class Reading(NamedTuple):
     roles: bool = False
 
 
+BRAT = f"brat's .ann are not read. {AS_SPANS}"
 Reader = Callable[[Path], tuple[Rows, list[str]]]
 
 
@@ -166,8 +167,8 @@ def read_splits(
     if path is None or is_stored(path):
         tables = tables_of(dataset, path)
     else:
-        if path.suffix == ".ann" or any(path.rglob("*.ann")):
-            raise DataError(f"{path}: brat's .ann are not read. {AS_SPANS}")
+        if any(file.suffix == ".ann" for file in (visible(path) if path.is_dir() else (path,))):
+            raise DataError(f"{path}: {BRAT}")
         files = _with_train(split_files(path, notes), path) if path.is_dir() else {ALL: path}
         if not all(has_rows(file, reading.word_column) for file in files.values()):
             return path.stem, dataset, _read_files(files, reading, seed, notes)
@@ -274,6 +275,8 @@ def split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
 
 def _with_train(found: dict[str, Path], folder: Path) -> dict[str, Path]:
     if not found.keys() & {"train", "all"}:
+        if any(folder.rglob("*.ann")):
+            raise DataError(f"{folder}: {BRAT}")
         names = ", ".join(file.name for file in visible(folder)) or "nothing"
         below = next((file.name for file in visible(folder) if file.is_dir()), None)
         hint = "" if below is None else f" Folders in it, such as {below}/, are not read: join the files of each split."

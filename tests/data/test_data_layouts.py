@@ -141,6 +141,9 @@ def test_folders_of_tags_that_are_not_read_are_refused_with_the_way_out(tmp_path
     (tmp_path / "train" / "a.ann").write_text("T1\tPER 0 4\tAnna\n")
     with pytest.raises(DataError, match="brat's .ann are not read"):
         load_tags(str(tmp_path))
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.conll").write_text("Anna\tB-PER\n\n" * 12)
+    assert len(load_tags(str(tmp_path)).train) == 12  # what lies in folders below is not read, brat's neither
 
 
 @pytest.mark.parametrize("word", ["devel", "development"])
