@@ -263,8 +263,7 @@ def default_settings() -> str:
                 mean of the tokens. Cross-entropy, on data sets that did not choose this:"""),
             judged,
             prose(f"""
-                On a frozen encoder all learn at 1e-3. Where the classifier reads the mean, `--learning_rate 1e-2`
-                changes example F1 by {frozen_rates()}."""),
+                A frozen encoder has 1e-3. Where the mean is read, 1e-2 changes example F1 by {frozen_rates()}."""),
         ),
         section(
             "Beside a logistic regression",
