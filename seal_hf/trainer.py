@@ -164,7 +164,8 @@ class SealTrainer(TwoNetTrainer):
 
     def _space_of(self, inputs: dict[str, Tensor]) -> Any:
         """The space for a micro-batch of the window."""
-        return self.space.of(inputs).in_window([batch["labels"] for batch in self.window.batches])
+        others = self.window.batches if len(self.window) > 1 else ()
+        return self.space.of(inputs).in_window([batch["labels"] for batch in others])
 
     def _micro_batch(self, i: int, outputs: Any, inputs: dict[str, Tensor]) -> MicroBatch:
         """Micro-batch `i` of a window, with the graph of its logits."""

@@ -24,6 +24,21 @@ class Copies(SealTrainer):
         return [dict(batch) for batch in batches], num_items
 
 
+class Renames(SealTrainer):
+    """Its loader calls the labels something else."""
+
+    def get_batch_samples(self, epoch_iterator, num_batches, device):
+        batches, num_items = super().get_batch_samples(epoch_iterator, num_batches, device)
+        for batch in batches:
+            batch["gold"] = batch.pop("labels")
+        return batches, num_items
+
+    def training_step(self, model, inputs, num_items_in_batch=None):
+        inputs = dict(inputs)
+        inputs["labels"] = inputs.pop("gold")
+        return super().training_step(model, inputs, num_items_in_batch)
+
+
 class Regularised(SealTrainer):
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
@@ -89,6 +104,13 @@ def test_batches_may_be_copied_and_losses_added_to(kind, accumulation, tmp_path)
     assert torch.equal(*map(weights, trainers))
     assert "loss_net_loss" in trainers[1].state.log_history[0]
     assert trainers[1].evaluate()["eval_loss"] == trainers[0].evaluate()["eval_loss"]
+
+
+def test_a_step_may_name_the_labels_of_its_batch(tmp_path):
+    trainers = [make(cls, tmp_path / cls.__name__) for cls in (SealTrainer, Renames)]
+    for trainer in trainers:
+        trainer.train()
+    assert torch.equal(*map(weights, trainers))
 
 
 def test_a_loader_of_ones_own_finds_the_collator_of_the_rows(tmp_path):
