@@ -15,9 +15,9 @@ A second start with the same --output_dir resumes. All other flags are those of 
 searches by --budget begin with them. A flag that is part of a method does not change that method, and a note says so.
 --metric chooses trials and epochs on validation. All trials have the same seed, so the best may be luck: --finalists 5
 repeats the best five with two more seeds and takes the best mean. To see what a loss-net adds to a tuned model, give
-that model's settings and --hold them: --budget 10 --learning_rate 3e-4 --dropout 0.5 --hold learning_rate dropout (of
-a pretrained encoder learning_rate and head_learning_rate). Or take them from an earlier comparison: --budget 10
---beside runs/plain/ce.
+that model's settings and --hold them: --budget 10 --learning_rate 3e-4 --dropout 0.5 --hold learning_rate dropout.
+Flags that no method searches, such as --head_learning_rate, need no --hold. Or take the settings from an earlier
+comparison: --budget 10 --beside runs/plain/ce.
 """
 
 from __future__ import annotations

@@ -398,7 +398,7 @@ def before(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> bo
         found, count = fit_head(trainer), len(trainer.train_dataset)
         trainer.take_linear_head(found)
         arguments.say(f"{data.name}: fitted a logistic regression on {count} training rows, {found.in_words}.")
-    elif linear is None and (data.kind == "features" or trainer.is_world_process_zero()):  # a net takes in the former
+    elif linear is None and (data.kind == "features" or trainer.is_world_process_zero()):  # an MLP needs it everywhere
         fresh = data.kind == "images" and arguments.nets.model_name_or_path is None
         why = "the net of images is not pretrained" if fresh else why_no_baseline(trainer, prepared.splits)
         try:
