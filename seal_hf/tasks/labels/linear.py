@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from accelerate.utils import broadcast_object_list
 from torch import Tensor, nn
 
 from ...core.arrays import sigmoid
@@ -126,6 +127,8 @@ def average_with_regression(
     if regressions is None:
         train = _tensor_rows(trainer.train_dataset)
         regressions = _fitted(trainer, train, train.dense["features"])
+    shared = [regressions._replace(weight=regressions.weight.cpu(), bias=regressions.bias.cpu())]
+    (regressions,) = broadcast_object_list(shared)  # unlike GPUs fit a little differently, and all decide alike
     without, labels = predict_multilabel(trainer, dataset, None)["eval"]
     assert labels is not None, "as predict_multilabel says"
     linear = regressions.probabilities(rows.dense["features"])
