@@ -214,7 +214,6 @@ def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[st
             sys.exit(f"{name}, {loss}, seed {seed}: {done.stderr[-2000:]}")
         results = json.loads((folder / "run" / "all_results.json").read_text(encoding="utf-8"))
     figures = {key: value for key, value in results.items() if isinstance(value, (int, float))}
-    figures = {key: value for key, value in figures.items() if not key.endswith("_never_empty")}  # on no page
     seconds = time.perf_counter() - start
     return {"name": name, "loss": loss, "seed": seed, "wall_seconds": seconds, **figures, **made_by}
 
