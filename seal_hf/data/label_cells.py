@@ -150,7 +150,8 @@ PRINTED = rf"{_PRINTED}(\s+{_PRINTED})+"  # separated by blanks, as NumPy prints
 TEXTS = r"""('[^']*'|"[^"]*")(\s+('[^']*'|"[^"]*"))+"""
 JOINED = re.compile(r"""(?<![\[\s])(['"])\s+(['"])""")  # the end of a text and the begin of the next one
 SCORES = ("score", "probability", "confidence")
-SETS = ("set(", "frozenset(")  # how Python writes sets for which braces do not do
+# Python's and NumPy's notation of sets and arrays
+CALL = re.compile(r"(?:frozen)?set\(\)|\w+\(([\[{(].*[\]})])(?:,\s*dtype=[\w.<>']+)?\)", re.DOTALL)
 
 
 def label_cell(value: Any, place: str, separator: str | None = None) -> list:
@@ -207,7 +208,8 @@ def _separated(value: str, separator: str | None) -> list[str]:
 def parsed(text: str, place: str) -> Any:
     """The list, tuple, set or mapping that a text is, in JSON, in Python's notation or as NumPy prints it. Other texts,
     such as a name in round brackets, stay unchanged. DataError for a list that is broken, or a mapping that is cut."""
-    if not text.startswith(("[", "{", "(", *SETS)):
+    called = CALL.fullmatch(text)
+    if not called and not text.startswith(("[", "{", "(")):
         return text
     try:
         return json.loads(text)
@@ -219,8 +221,8 @@ def parsed(text: str, place: str) -> Any:
             return [number.removesuffix(".") for number in inner.split()]
         if re.fullmatch(TEXTS, inner):  # Python would join them
             literal = re.sub(JOINED, r"\1, \2", text)
-    elif text.startswith(SETS) and text.endswith(")"):
-        literal = text[text.index("(") + 1 : -1] or "()"
+    elif called:
+        literal = called[1] or "()"
     try:
         value = ast.literal_eval(literal)  # pandas writes these; literals only
     except (ValueError, SyntaxError, TypeError) as error:

@@ -189,7 +189,10 @@ def guess_format(cells: list[list], num_labels: int | None) -> str:
     if not all(map(WHOLE.fullmatch, found)):
         if _mostly_vectors(cells):  # the others are mistakes, which are named
             return "multi_hot"
-        return "multi_hot" if all(map(is_number, found)) else "names"
+        if not all(map(is_number, found)):
+            return "names"
+        sets = len({len(cell) for cell in cells if cell}) > 1
+        return "names" if sets and any(abs(float(text)) > 1 for text in found) else "multi_hot"  # such as 401.9
     if not found <= {"0", "1", "-1"}:
         return "ids"
     lengths = {len(cell) for cell in cells}

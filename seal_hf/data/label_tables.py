@@ -55,14 +55,14 @@ from .feature_tables import are_lists, feature_lists, feature_names, feature_row
 from .hierarchy import Pairs, with_hierarchy
 from .hygiene import keys_of, name_notes, single_label_notes
 from .image_tables import image_column, named_images, stored_images
-from .label_cells import NONE, label_cell, layout_of
+from .label_cells import NONE, PLAIN, label_cell, layout_of
 from .label_columns import column_labels, has_marks, say_yes_or_no
 from .label_matrix import guess_format, label_matrix
 from .label_rows import FeatureTable, ImageTable, TextReader, image_column_of, image_files, text_column_of
 from .line_files import LINES, SUFFIXES
 from .name_files import LABEL_LIST, names_beside, names_of_file
 from .row_tables import LineTable, Table
-from .separators import separator_notes, split_joined
+from .separators import separator_notes, separator_of, split_joined
 from .soft_labels import soft_matrix
 from .splits import add_unlabelled, check_numbers, complete_splits, groups_of, limit_validation, parted, rows_taken
 from .table_sources import SPLIT_WORDS, Tables, check_one_kind, open_table, tables_of
@@ -260,6 +260,7 @@ class Reading:
         names_of_ids: label names in another file beside the table, which are for ids alone, and the name of the file.
         classes: column -> class names, if the column itself has them.
         image: the column of images, or of names of their files.
+        separator: the mark between labels of a cell, if the user or the column names one.
     """
 
     name: str
@@ -272,6 +273,7 @@ class Reading:
     names_of_ids: tuple[list[str], str] | None = None
     classes: dict[str, list[str]] = field(default_factory=dict)
     image: str | None = None
+    separator: str | None = None
 
     @property
     def first(self) -> Rows:
@@ -412,7 +414,7 @@ def load_read(
         data = label_data(
             found.name, source, of_splits, targets, origins, names, notes, max_train_rows, weights, of_train
         )
-    data.columns = _columns_read(inputs, chosen, columns)
+    data.columns = _columns_read(inputs, chosen, found.separator)
     table = next(iter(found.tables.values()))
     if isinstance(table, LineTable) and table.indices is not None:
         data.columns["first_index"] = table.indices.first
@@ -430,7 +432,7 @@ def _copies(values: Mapping[str, Any]) -> np.ndarray | None:
     return groups if 1 < np.bincount(groups).max(initial=0) <= len(groups) / 10 else None
 
 
-def _columns_read(inputs: Inputs, chosen: Chosen, columns: Columns) -> dict[str, Any]:
+def _columns_read(inputs: Inputs, chosen: Chosen, separator: str | None) -> dict[str, Any]:
     """The columns that differ from the usual ones, for `config.inputs`."""
     found: dict[str, Any] = {}
     if inputs.kind == "text" and chosen.inputs != ["text"]:
@@ -441,8 +443,8 @@ def _columns_read(inputs: Inputs, chosen: Chosen, columns: Columns) -> dict[str,
         found["feature_columns"] = chosen.inputs
     if chosen.labels not in (None, LABELS[0]):
         found["label_column"] = chosen.labels
-    if columns.label_separator is not None:
-        found["label_separator"] = columns.label_separator
+    if separator is not None:
+        found["label_separator"] = separator
     return found
 
 
@@ -568,6 +570,10 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
     layout = layout_of(chain(*raw.values()), "ids" if classes else label_format, mark)
     found.notes += [layout.note] if layout.note else []
     raw = {split: [*map(layout.read, rows)] for split, rows in raw.items()}
+    if mark is None and layout is PLAIN and label_format in ("auto", "names"):
+        mark, notes = separator_of(chain(*raw.values()))
+        found.notes += notes
+    found.separator = mark
     cells = {
         split: [label_cell(v, found.place(split, i), mark) for i, v in enumerate(rows)] for split, rows in raw.items()
     }
@@ -602,7 +608,7 @@ def _label_sets(found: Reading, column: str, columns: Columns) -> tuple[dict[str
     if known and not classes and form == "ids" and not any((matrix[:, 0] > 0).any() for matrix in labels.values()):
         found.notes.append(f"no row has the id 0, {names[0]!r}. Ids count from 0: do those of the data count from 1?")
     if not known:
-        found.notes += separator_notes(chain(*raw.values()), names) if mark is None else []
+        found.notes += separator_notes(chain(*raw.values()), names) if mark is None and form == "names" else []
         unused = int((sum((matrix != 0).sum(0) for matrix in labels.values()) == 0).sum())
         if unused and form == "ids":
             found.notes.append(

@@ -78,6 +78,33 @@ def _is_bare(cell: Any) -> bool:
     return isinstance(cell, str) and not cell.lstrip().startswith(("[", "(", "{"))
 
 
+def _first_marks(texts: Iterable[str]) -> Counter[str]:
+    """The marks that separate cells, each by its own first one, with the number of these cells."""
+    found = Counter(next((mark for mark in SEPARATORS if mark in text), "") for text in texts)
+    return Counter({mark: found[mark] for mark in SEPARATORS if found[mark]})
+
+
+def separator_of(cells: Iterable[Any]) -> tuple[str | None, list[str]]:
+    """The mark of a column whose cells hold several marks, if there are fewer labels with it alone than if each cell is
+    separated by its own first mark; and a note. The other marks belong to names, as in `Aged, 80 and over; Humans`."""
+    texts = [*filter(_is_bare, cells)]
+    marks = _first_marks(texts)
+    if len(marks) < 2:
+        return None, []
+    labels = {mark: {part for text in texts for part in _parts(text, mark)} for mark in marks}
+    each = ((text, next((mark for mark in marks if mark in text), "\n")) for text in texts)
+    of_cells = {part for text, mark in each for part in _parts(text, mark)}
+    best = min(marks, key=lambda mark: len(labels[mark]))
+    if len(labels[best]) >= len(of_cells) or all(name.isdigit() for name in of_cells):
+        return None, []
+    others = [mark for mark in marks if mark != best]
+    inner = next(name for name in sorted(labels[best]) if any(mark in name for mark in others))
+    return best, [
+        f"{best!r} alone separates labels, {len(labels[best])} in all, and {' or '.join(map(repr, others))} belongs to "
+        f"names, such as {inner[:60]!r}. If it separates labels, too, write {best!r} in its place."
+    ]
+
+
 def separator_notes(cells: Iterable[Any], names: Sequence[str]) -> list[str]:
     """Notes on separators that make more labels than there seem to be.
 
@@ -86,19 +113,9 @@ def separator_notes(cells: Iterable[Any], names: Sequence[str]) -> list[str]:
         names: the labels read from them.
     """
     texts = [*filter(_is_bare, cells)]
-    used = Counter(next((mark for mark in SEPARATORS if mark in text), "") for text in texts)
-    marks = [mark for mark in SEPARATORS if used[mark]]
-    if len(marks) > 1:
-        parts = {part.strip() for text in texts for part in text.split(marks[0])} - {""}
-        others = sum(used[mark] for mark in marks[1:])
-        if len(parts) < len(names):
-            return [
-                f"{marks[0]!r} separates labels in {used[marks[0]]} rows, and {' or '.join(map(repr, marks[1:]))} in "
-                f"{others} others: {len(names)} labels, but {len(parts)} if only {marks[0]!r} separates. If the other "
-                "mark belongs to names, write the cells as JSON lists."
-            ]
+    marks = _first_marks(texts)
     distinct = set(texts)
-    if marks == [","] and len(distinct) < len(names) and 2 * len(distinct) <= len(texts):
+    if {*marks} == {","} and len(distinct) < len(names) and 2 * len(distinct) <= len(texts):
         cell = next(text for text in texts if "," in text)
         return [
             f"commas separate {len(names)} labels in {len(distinct)} different cells, such as {cell[:60]!r}. If the "

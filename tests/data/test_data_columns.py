@@ -159,12 +159,28 @@ def test_labels_that_differ_in_case_or_blanks_and_missing_values_are_noted(tmp_p
     assert "a label is called 'nan' (4 rows): if it is a missing value, empty these cells." in notes
 
 
-def test_separators_inside_names_are_noted(tmp_path):
-    notes = notes_of(tmp_path, ['"food, drinks|travel"', '"food, drinks"', "travel", '"arts, film|travel"'] * 5)
-    assert any(
-        note.startswith("'|' separates labels in 10 rows, and ',' in 5 others: 5 labels, but 3 if only '|'")
-        for note in notes
+def test_one_mark_alone_separates_labels_if_others_stand_in_names(tmp_path):
+    cells = ['"Aged, 80 and over; Humans"', '"Aged, 80 and over"', "Humans", '"Mice, Inbred; Humans"'] * 5
+    rows = zip([f"t{i}" for i in range(20)], cells, strict=True)
+    data = load_multilabel(csv(tmp_path / "d.csv", ["text", "labels"], rows))
+    assert data.label_names == ["Aged, 80 and over", "Humans", "Mice, Inbred"]
+    assert data.columns == {"label_separator": ";"}  # evaluate reads the same marks
+    assert (
+        "';' alone separates labels, 3 in all, and ',' belongs to names, such as 'Aged, 80 and over'. If it separates "
+        "labels, too, write ';' in its place." in data.notes
     )
+    mixed = [*enumerate(['"a,b"', "b;c", "a", "a;c", "c"] * 4)]
+    mixed = csv(tmp_path / "e.csv", ["text", "labels"], [(f"t{i}", cell) for i, cell in mixed])
+    assert load_multilabel(mixed).label_names == ["a", "b", "c"]
+
+
+def test_numbers_with_decimals_in_sets_are_names_of_labels(tmp_path):
+    codes = enumerate(["401.9;250.00", "427.31", "", "250.00", "401.9;427.31"] * 4)  # of ICD-9
+    data = load_multilabel(csv(tmp_path / "d.csv", ["text", "labels"], [(f"t{i}", cell) for i, cell in codes]))
+    assert data.label_names == ["250.00", "401.9", "427.31"]
+
+
+def test_separators_inside_names_are_noted(tmp_path):
     combined = [" ".join(mood for k, mood in enumerate("abcde") if (i >> k) & 1) for i in range(1, 32)]
     notes = notes_of(tmp_path, combined)  # each stands alone in some cell
     assert any(note.startswith("' ' separates labels in 26 cells, such as ") for note in notes)

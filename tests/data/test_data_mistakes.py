@@ -237,7 +237,9 @@ def test_a_name_without_an_image_is_named_among_names_of_images(tmp_path):
 
 
 def test_sets_of_python_and_numbers_of_pandas_are_read(tmp_path):
-    for text, found in (("set()", []), ("frozenset({'a', 'b'})", {"a", "b"}), ("frozenset()", []), ("{'a'}", ["a"])):
+    array = "array(['a', 'b'], dtype=object)"
+    sets = (("set()", []), ("frozenset({'a', 'b'})", {"a", "b"}), ("frozenset()", []), ("{'a'}", ["a"]))
+    for text, found in (*sets, (array, ["a", "b"]), ("main()", ["main()"]), ("f(x)", ["f(x)"])):
         assert label_cell(text, "here") == found or set(label_cell(text, "here")) == found
     (tmp_path / "train.csv").write_text("text,labels\n" + "".join(f"t{i},{2019 + i % 2}.0\n" for i in range(20)))
     (tmp_path / "test.csv").write_text("text,labels\nt20,2019\nt21,2020\n")
