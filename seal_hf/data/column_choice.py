@@ -30,7 +30,7 @@ _KINDS = (  # the first that all values match
     ("numbers with marks", re.compile(r"[-+(]?[$€£¥]? ?\d[\d.,  ]*\)? ?(?:[%$€£¥°]|[A-Za-z]{1,3}\b)?")),
 )
 _ID = re.compile(r"[A-Za-z0-9_.:/#-]*[0-9][A-Za-z0-9_.:/#-]*")  # a single word with a digit
-_ID_NAME = re.compile(r"(?i)(?:.*[_ .-])?(?:id|ids|idx|index|uuid|guid)")
+_ID_NAME = re.compile(r"(?i)(?:.*[_ .-])?(?:id|ids|idx|index|uuid|guid)|(?-i:.*[a-z]I[dD])")
 
 
 def is_number(value: str) -> bool:
@@ -70,7 +70,7 @@ def are_texts(values: Sequence[Any]) -> bool:
 def kind_of_strings(values: Sequence[Any]) -> str:
     """What strings are in place of texts: `numbers`, `dates`, `web addresses`, `names of files`, `lists of numbers`,
     `numbers with marks` (`1,5`, `12 %`, `$1,000`), `ids` (single words with a digit, hardly one twice), `repeated
-    words` (values of a word or two, few of them different); empty for texts."""
+    words` (values of at most four words, few of them different); empty for texts."""
     shown = [value.strip() for value in shown_values(values) if isinstance(value, str)]
     if not shown:
         return ""
@@ -82,7 +82,7 @@ def kind_of_strings(values: Sequence[Any]) -> str:
     distinct = len(set(shown))
     if all(map(_ID.fullmatch, shown)) and 10 * distinct >= 9 * len(shown) and distinct > 1:
         return "ids"
-    if len(shown) >= FEW_ROWS and 4 * distinct <= len(shown) and all(len(value.split()) <= 2 for value in shown):
+    if len(shown) >= FEW_ROWS and 4 * distinct <= len(shown) and all(len(value.split()) <= 4 for value in shown):
         return "repeated words"
     return ""
 
@@ -209,7 +209,7 @@ def inputs_of(
         return Inputs("text", [])
     numbers = [name for name in others if are_numbers(rows[name]) and not is_index(name, rows[name])]
     if labels is None and not each:
-        each = _block_of_labels(numbers, rows)
+        each = _block_of_labels([name for name in others if name in numbers or is_zero_one(rows[name])], rows)
         numbers = [name for name in numbers if name not in each] if each else []
     return Inputs("features", numbers) if numbers else Inputs("text", [])
 
@@ -242,12 +242,12 @@ def _labels_asked(asked: Columns, rows: Mapping[str, Any], classes: Collection[s
     return (next(iter(classes)) if labels is None and len(classes) == 1 else labels), []
 
 
-def _block_of_labels(numbers: Sequence[str], rows: Mapping[str, Sequence[Any]]) -> list[str]:
+def _block_of_labels(columns: Sequence[str], rows: Mapping[str, Sequence[Any]]) -> list[str]:
     """The columns of 0 and 1 alone, if they are several beside others, and all first or all last, as scikit-learn's
     users write label sets beside features."""
-    binary = [name for name in numbers if is_zero_one(rows[name])]
-    ends = numbers[: len(binary)], numbers[len(numbers) - len(binary) :]
-    return binary if 1 < len(binary) < len(numbers) and binary in ends else []
+    binary = [name for name in columns if is_zero_one(rows[name])]
+    ends = columns[: len(binary)], columns[len(columns) - len(binary) :]
+    return binary if 1 < len(binary) < len(columns) and binary in ends else []
 
 
 def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str, inputs: Inputs) -> Chosen:
@@ -328,7 +328,10 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> 
         chosen = f"{what}; {_inputs_in_words(inputs, text)}"
         return Chosen(text, None, others, _note(chosen, asked, rows, [*text, *others]))
     hint = ""
-    if binary:
+    others_of = {name: values for name, values in rows.items() if name not in inputs.columns}
+    several, what = _other_forms(others_of)
+    may_be_labels = len(binary) > 1 or (bool(binary) and not several)
+    if may_be_labels:
         words = ", or yes and no" * any(is_yes_no(rows[name]) for name in binary)
         rest = [name for name in rows if name not in (*binary, *INDEXES)]
         forms = [",".join(binary), *([f"{ALL_BUT} {','.join(rest)}"] if rest and len(binary) > 1 else [])]
@@ -337,17 +340,18 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> 
         then = inputs_of(asked._replace(label_columns=binary), rows, (), False, None)
         if inputs.kind != "images" and then.kind == "features":
             hint, why = f"{hint} Other columns of numbers are then features.", ""
-    elif (several := _other_forms(rows))[0]:
-        hint = f" The columns {few(several[0])} {several[1]}"
+    elif several or (several := _counts(others_of)):
+        what = what or "may be counts: write 1 where enough people agree, else 0, and each is a label."
+        hint = f" The columns {few(several)} {what}"
     if why:
         hint += f" It{why.removeprefix(source)}"
-    elif binary and (other := [name for name in others if name not in labels]):
+    elif may_be_labels and (other := [name for name in others if name not in labels]):
         hint += f" Without this, other columns are in the way: {few(other)}."
     if all(isinstance(value, str) for values in rows.values() for value in values[:1]):  # as in a file of lines
         hint += " If its first row is data, put a header above it."
     raise DataError(
         f"{source} has no column 'labels' or 'label'; its columns are {few([*rows], 20)}."
-        f"{did_you_mean('labels', rows)} Name the right one by `label_column` (--label_column).{hint}"
+        f"{did_you_mean('labels', rows.keys() - {*several})} Name the right one by `label_column` (--label_column).{hint}"
     )
 
 
@@ -368,7 +372,17 @@ def _other_forms(rows: Rows) -> tuple[list[str], str]:
     if alike:
         words = " and ".join(sorted(values[alike[0]]))
         return alike, f"hold {words} alone: write 1 and 0 in them, and each is a label."
+    marked = [name for name in rows if len(values[name]) == 1 and any(not shown_values([v]) for v in rows[name])]
+    if len(marked) > 1:
+        return marked, "hold one value or nothing: write 1 and 0 in them, and each is a label."
     return [], ""
+
+
+def _counts(rows: Rows) -> list[str]:
+    """The columns of small whole numbers from 0 on, if they are several."""
+    texts = {name: {str(value) for value in shown_values(values)} for name, values in rows.items()}
+    found = [name for name in rows if "0" in texts[name] and all(re.fullmatch("[0-9]{1,2}", v) for v in texts[name])]
+    return found if len(found) > 1 else []
 
 
 def _are_shares(values: Sequence[Any]) -> bool:

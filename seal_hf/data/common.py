@@ -180,6 +180,13 @@ def find_data(dataset: Any, data_dir: str | None, suffixes: Sequence[str], embed
     )
 
 
+def unread_type(path: Path, suffixes: Sequence[str]) -> DataError:
+    return DataError(
+        f"{path}: files of type {path.suffix!r} are not read; expected {', '.join(suffixes)}. Unpack an archive, and "
+        "save a sheet as .csv in UTF-8."
+    )
+
+
 def _found(dataset: Any, data_dir: str | None, suffixes: Sequence[str], embedded: Sequence[str]) -> Path | None:
     if dataset is None or not isinstance(dataset, str) or dataset in embedded:
         return None
@@ -189,7 +196,7 @@ def _found(dataset: Any, data_dir: str | None, suffixes: Sequence[str], embedded
     if path.is_dir() or (path.is_file() and (not suffixes or path.suffix.lower() in suffixes)):
         return path
     if path.is_file():
-        raise DataError(f"{dataset}: files of type {path.suffix!r} are not read; expected {', '.join(suffixes)}.")
+        raise unread_type(path, suffixes)
     data_dir = data_dir or os.environ.get("SEAL_HF_DATA")
     is_name = "/" not in dataset and "\\" not in dataset
     if data_dir and is_name:

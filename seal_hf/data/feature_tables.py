@@ -3,7 +3,6 @@ numbers."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,13 +25,14 @@ def has_features(table: Table) -> bool:
 
 
 def are_lists(values: Sequence[Any]) -> bool:
-    """True if the values of a file of rows are lists of numbers, also as JSON."""
+    """True if the values of a file of rows are lists of numbers, also as JSON or as NumPy prints
+    them."""
     shown = [value for value in values if value not in (None, "")][:10]
     return bool(shown) and all(_numbers(value).size for value in shown)
 
 
 def feature_lists(cells: Sequence[Any], size: int | None, place: Callable[[int], str]) -> np.ndarray:
-    """Lists of numbers, also as JSON, (N, F) float32.
+    """Lists of numbers, also as texts, (N, F) float32.
 
     Args:
         size: F if it is known; default: the length of the first list.
@@ -55,9 +55,11 @@ def feature_lists(cells: Sequence[Any], size: int | None, place: Callable[[int],
 
 
 def _numbers(value: Any) -> np.ndarray:
-    """(F,) float32; empty for anything else."""
+    """(F,) float32; empty for anything else. In a text, commas or blanks separate the numbers."""
     try:
-        values = np.asarray(json.loads(value) if isinstance(value, str) else value, dtype=np.float32)
+        if isinstance(value, str):
+            value = value.strip().removeprefix("[").removesuffix("]").replace(",", " ").split()
+        values = np.asarray(value, dtype=np.float32)
     except (TypeError, ValueError):
         return np.empty(0, dtype=np.float32)
     return values if values.ndim == 1 else np.empty(0, dtype=np.float32)

@@ -158,6 +158,8 @@ def _table(path: Path, without_header: Sequence[str]) -> Iterator[Row]:
             number, cells = first
             if len(cells) != len(header):
                 hint = " Line 1 is no header: remove it." if len(header) == 1 or header[0].startswith("#") else ""
+                if is_tsv and any(cell.count('"') % 2 for cell in cells):
+                    hint = " A line break within quotes is read in a .csv, not in a .tsv."
                 raise DataError(
                     f"{path}, line {number}: {len(cells)} values, expected {len(header)} ({', '.join(header)}). Quote "
                     f"values that contain the separator ({mark!r}); the file may end early.{hint}"
@@ -218,17 +220,23 @@ def indices_of(paths: Iterable[Path]) -> Indices:
     or one has the header of the extreme classification repository."""
     found = [_scanned(path) for path in paths]
     first = 0 if any(each.declared for each in found) else min(1, *(each.lowest for each in found))
-    return Indices(first, max(max(each.highest + 1, each.declared) for each in found) - first)
+    return Indices(first, max(max([each.highest + 1, *each.declared[1:2]]) for each in found) - first)
 
 
 def _sparse(path: Path, indices: Indices | None) -> Iterator[Row]:
     """LIBSVM's lines, `labels index:value ...` with ids of labels separated by commas, as lists of features and of
     labels. The first line of the extreme classification repository has the numbers of rows, features and labels."""
     yield 1, ["features", "labels"]
-    count, declared, *_ = _scanned(path)
+    count, lines, declared, *_ = _scanned(path)
     first, size = indices or indices_of([path])
     if not count:
         raise DataError(f"{path} is empty.")
+    if declared and not count <= declared[0] <= lines:
+        raise DataError(
+            f"{path}: line 1 declares {declared[0]} rows, but there are {count}. The file may end early, or two were "
+            "joined."
+        )
+    known = declared[2] if declared else None
     if count * size > MOST_VALUES:
         raise DataError(
             f"{path}: {count} rows of {size} features are {count * size:,} numbers, more than {MOST_VALUES:,} that "
@@ -259,7 +267,13 @@ def _sparse(path: Path, indices: Indices | None) -> Iterator[Row]:
             ids = [label for label in labels.split(",") if label]
             if not all(re.fullmatch(r"[0-9]+(\.0+)?", label) for label in ids):
                 raise DataError(f"{path}, line {number}: the labels are {labels[:40]!r}; expected ids with commas.")
-            yield number, [features, [int(float(label)) for label in ids]]
+            sets = [int(float(label)) for label in ids]
+            if known is not None and max(sets, default=-1) >= known:
+                raise DataError(
+                    f"{path}, line {number}: the label {max(sets)} is not below {known}, the number of labels in line "
+                    "1. Ids count from 0. Correct one of them."
+                )
+            yield number, [features, sets]
 
 
 def _fasttext(path: Path) -> Iterator[Row]:
@@ -273,26 +287,30 @@ def _fasttext(path: Path) -> Iterator[Row]:
 
 
 class _Scanned(NamedTuple):
-    """What a LIBSVM file has: the number of its `rows`, the number of features that its header declares, or 0, and the
-    lowest and the highest index, 1 and 0 if none occurs."""
+    """What a LIBSVM file has: the numbers of `rows` and of lines for them, empty ones too; the numbers of rows, features
+    and labels that its header `declared`, empty without one; and the lowest and the highest index, 1 and 0 if none
+    occurs."""
 
     rows: int
-    declared: int
+    lines: int
+    declared: tuple[int, ...]
     lowest: int
     highest: int
 
 
 def _scanned(path: Path) -> _Scanned:
-    rows, declared, lowest, highest = 0, 0, 1, 0
+    declared: tuple[int, ...] = ()
+    rows, lines, lowest, highest = 0, 0, 1, 0
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
             if number == 1 and (numbers := HEADER.fullmatch(line.strip())):
-                declared = int(numbers[2])
+                declared = tuple(map(int, numbers.groups()))
                 continue
             found = [int(index) for index, _ in PAIR.findall(line.partition("#")[0])]
+            lines += 1
             rows += bool(line.partition("#")[0].strip())
             lowest, highest = min([lowest, *found]), max([highest, *found])
-    return _Scanned(rows, declared, lowest, highest)
+    return _Scanned(rows, lines, declared, lowest, highest)
 
 
 def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..utils.files import visible
 from ..utils.messages import few
-from .common import DataError
+from .common import DataError, unread_type
 from .image_tables import image_column
 from .late import datasets, pa
 from .line_files import LINES, SUFFIXES, indices_of, is_sparse
@@ -194,7 +194,7 @@ def open_table(name: str, split: str | None = None, label_column: str = "labels"
     elif split is not None:
         raise DataError(f"`split` is {split!r}, but {name} is one file. Leave it out: all rows are read.")
     if path.suffix.lower() not in (*FILES, LINES):
-        raise DataError(f"{name}: files of type {path.suffix!r} are not supported; expected {', '.join(FILES)}.")
+        raise unread_type(path, FILES)
     table = ParquetTable([path]) if path.suffix.lower() == ".parquet" else LineTable(path, label_column)
     table.note = note
     return table
@@ -391,10 +391,12 @@ def files_of(path: Path) -> dict[str, Path]:
         return {ALL: tables[0]}
     if not files.keys() & {ALL, "train"}:
         found = ", ".join(file.name for file in entries) or "nothing"
+        folders = bool(entries) and all(entry.is_dir() for entry in entries)
+        hint = " Texts in folders of their class are not read: write a .csv with the columns text and labels."
         raise DataError(
-            f"{path}: no file for the train split, expected {' or '.join(SPLIT_WORDS['train'])} with "
+            f"{path}: no file for the train split, expected {' or '.join(SPLIT_WORDS['train'])} in its name, with "
             f"{', '.join((*SUFFIXES, '.parquet'))}; found {found}. "
-            "A single file is split at random."
+            f"A single file is split at random.{hint * folders}"
         )
     return files
 
@@ -412,9 +414,13 @@ def table_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> dict[str, P
 
 
 def _split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequence[str]) -> Path | None:
-    """The file of a split, whose name is one of `words`, in any case, or None."""
+    """The file of a split: its name is one of `words`, in any case, or else has one in it; or None."""
     names = [f"{word}{suffix}" for word in words for suffix in suffixes]
-    matches = [file for file in _called(folder, names) if file.is_file()]
+    matches = [file for file in _called(folder, names) if file.is_file()] or [
+        file
+        for file in visible(folder)
+        if file.suffix.lower() in suffixes and split_of(file.stem) == split and not is_name_file(file)
+    ]
     if len(matches) > 1:
         raise DataError(
             f"{folder}: two files for the {split} split: {', '.join(file.name for file in matches)}. Keep one."

@@ -1,5 +1,6 @@
 """One column per label, and what looks wrong in a table. Oracle: the rows that stand in the file, counted by hand."""
 
+import numpy as np
 import pytest
 
 from seal_hf.data import DataError, load_multilabel
@@ -99,6 +100,34 @@ def test_numbers_beside_a_text_are_no_features(tmp_path):
     with pytest.raises(DataError, match="can be a label each") as error:
         load_multilabel(path)
     assert "features" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "way"),
+    [
+        ([("*", ""), ("*", "")], "The columns a, b hold one value or nothing: write 1 and 0"),
+        ([("alpha", ""), ("beta", "")], "The columns a, b hold one value or nothing: write 1 and 0"),
+        ([(0, 1, 2, 3), (0, 2, 4, 1)], "The columns a, b may be counts: write 1 where enough people agree"),
+        ([(0.2, 0.7), (0, 1)], "The columns a, b may be probabilities"),
+    ],
+)
+def test_what_columns_of_labels_in_other_forms_need_is_said(tmp_path, words, way):
+    rows = [(f"a text {i}", *(values[i // (k + 1) % len(values)] for k, values in enumerate(words))) for i in range(40)]
+    with pytest.raises(DataError, match=way):
+        load_multilabel(csv(tmp_path / "d.csv", ["body", "a", "b"], rows))
+
+
+def test_features_stand_beside_labels_in_words_and_beside_names_of_places(tmp_path):
+    places = ("Rome", "New York City", "Bern")
+    rows = [(places[i % 3], 7 * i % 40, i / 8, i % 2 == 0, i % 3 == 0) for i in range(40)]
+    data = load_multilabel(csv(tmp_path / "d.csv", ["city", "personId", "x", "a", "b"], rows))
+    assert data.columns == {"feature_columns": ["x"]} and data.label_names == ["a", "b"]
+    rows = [("yes" if row[3] else "no", row[2], i % 2, i % 3 == 0) for i, row in enumerate(rows)]
+    with pytest.raises(DataError, match=r"Columns that hold 0 and 1 alone, or yes and no .member, a, b. can be"):
+        load_multilabel(csv(tmp_path / "e.csv", ["member", "x", "a", "b"], rows))
+    rows = [(f"[{i / 4}  {i}.\n -2e-1]".replace("\n", " "), i % 2) for i in range(40)]  # as NumPy prints them
+    data = load_multilabel(csv(tmp_path / "f.csv", ["features", "labels"], rows), normalize="none")
+    assert data.num_features == 3 and {row[2] for row in data.train["features"]} == {np.float32(-0.2)}
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def write(folder, **files):
         ("a.csv", "text,labels\n" + ROWS + "text,labels\n" + ROWS, "a.csv, line 22: the header again. Remove it"),
         ("a.csv", "# by hand\ntext,labels\na,joy\n", "line 2: 2 values, expected 1 .* Line 1 is no header: remove it"),
         ("a.csv", "sep=;\ntext;labels\na;joy\n", "its first line, 'sep=;', is no header. Remove it"),
+        ("a.tsv", 'text\tlabels\n"a\nb"\tjoy\n', "line 2: 1 values, .* within quotes is read in a .csv, not in a .tsv"),
         (
             "a.csv",
             "text,labels\na,[0 0 ... 0 1]\nb,[0]\n",

@@ -78,12 +78,16 @@ def test_a_model_reads_rows_as_in_training(tmp_path, zero_based):
         ("0 1:5 2:3 1:9\n", "line 1: the feature 1 occurs twice"),
         ("0 1:5\n1 x\n", "line 2: 'x' is no feature; expected index:value"),
         ("a 1:5\n", "line 1: the labels are 'a'; expected ids with commas"),
+        ("3 2 2\n0 0:5\n1 1:2\n", "line 1 declares 3 rows, but there are 2. The file may end early"),
+        ("1 2 2\n0 0:5\n1 1:2\n", "line 1 declares 1 rows, but there are 2. .*two were joined"),
+        ("2 2 2\n0 0:5\n0,2 1:2\n", "line 3: the label 2 is not below 2, the number of labels in line 1"),
     ],
 )
 def test_mistakes_name_the_line(tmp_path, lines, message):
-    (tmp_path / "a.svm").write_text(lines, encoding="utf-8")
+    path = tmp_path / ("a.svm" if ":" in lines.partition("\n")[0] else "a.txt")
+    path.write_text(lines, encoding="utf-8")
     with pytest.raises(DataError, match=message):
-        load_multilabel(str(tmp_path / "a.svm"))
+        load_multilabel(str(path))
 
 
 def test_tabs_are_white_space(tmp_path):

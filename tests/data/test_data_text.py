@@ -308,6 +308,24 @@ def test_names_of_files_in_upper_case_are_known(tmp_path):
         assert len(load_multilabel(str(path), label_format="multi_hot" if "PAR" in path.name else "auto").train) == 8
 
 
+def test_a_file_is_of_the_split_that_its_name_contains_unless_another_is_called_so(tmp_path):
+    for name, size in (("my_train", 9), ("my-val", 8), ("test", 7), ("test_public", 6), ("more", 5)):
+        (tmp_path / f"{name}.csv").write_text("text,labels\n" + "".join(f"{name} {i},{i % 2}\n" for i in range(size)))
+    data = load_multilabel(str(tmp_path))
+    assert [len(part) for part in (data.train, data.validation, data.test)] == [9, 8, 7]
+    left = ("more.csv", "test_public.csv")
+    assert data.notes[:2] == [f"{name} is not read: its name is not that of a split." for name in left]
+    (tmp_path / "our-train.csv").write_text("text,labels\nx,1\n")
+    assert "two files for the train split: my_train.csv, our-train.csv. Keep one." in error_of(tmp_path)
+
+
+def test_texts_in_folders_of_their_class_are_no_table(tmp_path):
+    for name in ("joy", "fear"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.txt").write_text("x")
+    assert "Texts in folders of their class are not read: write a .csv" in error_of(tmp_path)
+
+
 HEADED = {"train_csv": labelled(OK), "dev_csv": labelled(OK[:2])}
 
 
