@@ -347,11 +347,15 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> 
         hint += f" It{why.removeprefix(source)}"
     elif may_be_labels and (other := [name for name in others if name not in labels]):
         hint += f" Without this, other columns are in the way: {few(other)}."
+    objects = {name: values[0] for name, values in rows.items() if len(values) and isinstance(values[0], dict)}
+    if fields := [f"{name}.{key}" for name, value in objects.items() for key in value]:
+        hint += f" Fields inside objects ({few(fields)}) are not read: write them as fields of the row."
     if all(isinstance(value, str) for values in rows.values() for value in values[:1]):  # as in a file of lines
         hint += " If its first row is data, put a header above it."
     raise DataError(
         f"{source} has no column 'labels' or 'label'; its columns are {few([*rows], 20)}."
-        f"{did_you_mean('labels', rows.keys() - {*several})} Name the right one by `label_column` (--label_column).{hint}"
+        f"{did_you_mean('labels', rows.keys() - {*several})} Name the right one by `label_column` "
+        f"(--label_column).{hint}"
     )
 
 

@@ -372,7 +372,7 @@ def label_data(
         notes=[
             *notes,
             *label_notes(labels, label_names),
-            *repeat_notes({split: keys_of(rows) for split, rows in inputs.items()}),
+            *repeat_notes({split: keys_of(rows) for split, rows in inputs.items()}, labels),
         ],
         origins={split: origins[split].take(rows) for split, rows in kept.items()},
     )

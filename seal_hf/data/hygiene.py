@@ -55,11 +55,12 @@ def _spelling(name: str) -> str:
     return "".join(char for char in plain if unicodedata.category(char)[0] not in "CZ").casefold()
 
 
-def repeat_notes(rows: Mapping[str, Sequence[Hashable]]) -> list[str]:
+def repeat_notes(rows: Mapping[str, Sequence[Hashable]], labels: Mapping[str, np.ndarray] | None = None) -> list[str]:
     """Notes on inputs that occur twice, in one split or in two.
 
     Args:
         rows: split -> inputs of its rows; empty texts do not count.
+        labels: split -> label sets of its rows, (N, L).
     """
     found = {split: Counter(row for row in inputs if row) for split, inputs in rows.items()}
     within = {split: inputs.total() - len(inputs) for split, inputs in found.items()}
@@ -67,6 +68,16 @@ def repeat_notes(rows: Mapping[str, Sequence[Hashable]]) -> list[str]:
     if any(within.values()):
         shown = ", ".join(f"{count} in {split}" for split, count in within.items() if count)
         notes.append(f"{sum(within.values())} rows repeat the input of another row of their split (kept): {shown}.")
+        sets: dict[Hashable, set[bytes]] = defaultdict(set)
+        for split, matrix in (labels or {}).items():
+            for key, row in zip(rows[split], matrix, strict=True):
+                if found[split][key] > 1:
+                    sets[split, key].add(row.tobytes())
+        if several := sum(len(different) > 1 for different in sets.values()):
+            notes[-1] += (
+                f" {several} of these inputs have several label sets: if the file has a row for each label or "
+                "annotator, write one row for each input."
+            )
     shared = {
         (second, first): sum(count for row, count in found[second].items() if row in found[first])
         for first, second in combinations(found, 2)

@@ -287,9 +287,9 @@ def _fasttext(path: Path) -> Iterator[Row]:
 
 
 class _Scanned(NamedTuple):
-    """What a LIBSVM file has: the numbers of `rows` and of lines for them, empty ones too; the numbers of rows, features
-    and labels that its header `declared`, empty without one; and the lowest and the highest index, 1 and 0 if none
-    occurs."""
+    """What a LIBSVM file has: the numbers of `rows` and of lines for them, empty ones too; the numbers of rows,
+    features and labels that its header `declared`, empty without one; and the lowest and the highest index, 1 and 0 if
+    none occurs."""
 
     rows: int
     lines: int

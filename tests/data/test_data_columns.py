@@ -1,5 +1,7 @@
 """One column per label, and what looks wrong in a table. Oracle: the rows that stand in the file, counted by hand."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -299,6 +301,20 @@ def test_rows_with_one_label_each_are_noted(tmp_path):
     assert note in notes_of(tmp_path, ["joy", "grief"] * 10)
     for cells in (["joy", "grief", "joy|grief"], ["joy", "grief", ""], ["joy"]):
         assert note not in notes_of(tmp_path, cells * 12)
+
+
+def test_a_file_with_a_row_for_each_label_is_noted(tmp_path):
+    rows = [(f"a text {i}", name) for i in range(20) for name in ("joy", "fear")[: 1 + i % 2]]
+    notes = load_multilabel(csv(tmp_path / "d.csv", ["text", "label"], rows)).notes
+    (note,) = (note for note in notes if "repeat the input" in note)
+    assert note.startswith("10 rows repeat") and " 10 of these inputs have several label sets: if the file has" in note
+
+
+def test_fields_inside_objects_are_named(tmp_path):
+    rows = [{"data": {"text": f"t{i}"}, "meta": {"labels": ["joy"]}} for i in range(12)]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(DataError, match=r"Fields inside objects .data.text, meta.labels. are not read: write them as"):
+        load_multilabel(str(tmp_path / "d.jsonl"))
 
 
 def test_rows_that_occur_twice_are_counted(tmp_path):
