@@ -136,7 +136,8 @@ FEATURES = "features"
 IDENTIFIERS = ("id", "idx", "")  # columns that are neither
 ALL_BUT = "all_but"
 NUMBERED = "label|tag|class|genre|topic|category"  # before a number: one of several columns with a label each
-INDEXES = ("", "Unnamed: 0", "__index_level_0__")  # pandas' names for the index of a frame
+# pandas' names for the index of a frame, also of one that was saved several times
+INDEXES = ("", "__index_level_0__", "Unnamed: 0", "Unnamed: 0.1", "Unnamed: 0.2", "Unnamed: 0.1.1")
 
 
 class Columns(NamedTuple):

@@ -242,6 +242,11 @@ def _of_mapping(value: Mapping[str, Any], place: str) -> list[str]:
     if value.keys() == {"choices"} and isinstance(value["choices"], list):
         return value["choices"]
     wrong = next((name for name, number in value.items() if number not in (0, 1)), None)  # True is 1
+    if wrong is not None and isinstance(value[wrong], (list, dict)):
+        raise DataError(
+            f"{place}: the label cell {str(value)[:60]} is an object with a field {wrong!r}; expected names, or 0 or 1 "
+            f"for each name. If the labels are in {wrong!r}, write it as a field of the row."
+        )
     if wrong is not None and all(isinstance(name, str) for name in value.values()):
         raise DataError(
             f"{place}: the label cell {str(value)[:60]} maps names to texts; expected 0 or 1 for each name. "

@@ -162,7 +162,7 @@ def test_the_usual_columns_of_gold_labels_are_found(texts, tmp_path):
     assert found["figures"] == expected["figures"]
 
 
-def test_gold_labels_in_a_column_each(texts, tmp_path):
+def test_gold_labels_in_a_column_each(texts, tmp_path, capsys):
     _, folder, table = texts
     expected = evaluated(folder, write(tmp_path / "a.csv", labelled(table)), tmp_path / "results.json")
     columns = dict(zip(reversed(LABELS), np.array(table["labels"][:])[:, ::-1].astype(int).T.tolist(), strict=True))
@@ -176,6 +176,8 @@ def test_gold_labels_in_a_column_each(texts, tmp_path):
     with pytest.raises(ValueError, match="for 3 of the model's 4 labels, but none for joy. Add these columns"):
         evaluated(folder, write(tmp_path / "c.csv", without), tmp_path / "results.json")
     assert evaluated(folder, write(tmp_path / "c.csv", [{**row, "joy": ""} for row in without]), tmp_path / "d.json")
+    said = f"{len(rows)} of {4 * len(rows)} labels of rows are unknown (-1): they count in no figure."
+    assert said in capsys.readouterr().out
     with pytest.raises(ValueError, match="b.csv has no column 'mood'.*--label_column"):
         evaluated(folder, tmp_path / "b.csv", tmp_path / "results.json", "--label_column", "mood")
     ones = [{name: "" if cell == 0 else cell for name, cell in row.items()} for row in rows]  # of a spreadsheet

@@ -52,8 +52,10 @@ def test_zero_one_columns_by_hand_and_by_program(tmp_path, flags, options):
     ids=["0", "0.0", "False", "quoted"],
 )
 def test_how_zero_and_one_are_written(tmp_path, write):
-    rows = [(i, row[0], *map(write, row[2:])) for i, row in enumerate(ROWS)]
-    check(load_multilabel(csv(tmp_path / "d.csv", ["", "text", *NAMES], rows)))  # "": the index of a frame
+    rows = [(-7 * i, i, row[0], *map(write, row[2:])) for i, row in enumerate(ROWS)]
+    path = csv(tmp_path / "d.csv", ["Unnamed: 0.1", "", "text", *NAMES], rows)  # indexes of a frame
+    check(load_multilabel(path))
+    check(load_multilabel(path, label_columns="all_but text"))
 
 
 def test_columns_are_taken_in_the_order_that_is_asked_for(tmp_path):
@@ -313,8 +315,12 @@ def test_a_file_with_a_row_for_each_label_is_noted(tmp_path):
 def test_fields_inside_objects_are_named(tmp_path):
     rows = [{"data": {"text": f"t{i}"}, "meta": {"labels": ["joy"]}} for i in range(12)]
     (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = [{"text": f"t{i}", "meta": row["meta"]} for i, row in enumerate(rows)]
+    (tmp_path / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(DataError, match=r"Fields inside objects .data.text, meta.labels. are not read: write them as"):
         load_multilabel(str(tmp_path / "d.jsonl"))
+    with pytest.raises(DataError, match="e.jsonl, line 1: .* is an object with a field 'labels'.* of the row"):
+        load_multilabel(str(tmp_path / "e.jsonl"), label_column="meta")
 
 
 def test_rows_that_occur_twice_are_counted(tmp_path):

@@ -96,6 +96,8 @@ def label_figures(
         for name, found in by_decoder.items()
     ]
     tables = [f"{len(gold)} rows, decoder {chosen} (*), {origin}"]
+    if unknown := sum(int((gold[block] < 0).sum()) for block in row_blocks(gold)):
+        tables.append(f"{unknown} of {gold.size} labels of rows are unknown (-1): they count in no figure.")
     tables.append(results_table([{"figure": name, "value": value} for name, value in figures.items()]))
     tables.append(results_table(rows))
     if len(labels) <= PRINTED_LABELS:
