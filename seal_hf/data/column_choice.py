@@ -30,6 +30,7 @@ _KINDS = (  # the first that all values match
     ("numbers with marks", re.compile(r"[-+(]?[$€£¥]? ?\d[\d.,  ]*\)? ?(?:[%$€£¥°]|[A-Za-z]{1,3}\b)?")),
 )
 _ID = re.compile(r"[A-Za-z0-9_.:/#-]*[0-9][A-Za-z0-9_.:/#-]*")  # a single word with a digit
+OF_SPLIT = re.compile(r"(?i)is[_ .-]?(?:train|training|valid|validation|val|dev|test)")  # a column of 0 and 1
 _ID_NAME = re.compile(r"(?i)(?:.*[_ .-])?(?:id|ids|idx|index|uuid|guid)|(?-i:.*[a-z]I[dD])")
 
 
@@ -204,7 +205,7 @@ def inputs_of(
     if lists:
         return Inputs("features", [FEATURES])
     labels, each = _labels_asked(asked, rows, classes)
-    taken = {labels, *each, asked.sample_weight, *INDEXES}
+    taken = {labels, *each, asked.sample_weight, *INDEXES, *filter(OF_SPLIT.fullmatch, rows)}
     others = [name for name in rows if name not in taken]
     if any(are_texts(rows[name]) for name in others):
         return Inputs("text", [])
@@ -309,7 +310,7 @@ def _each_label(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> Chos
 def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> Chosen:
     """All columns beside the inputs, if there are several and they hold only 0 and 1."""
     check_header(rows, source, ", such as text,labels")
-    never: tuple[str | None, ...] = (*INDEXES, asked.sample_weight)
+    never: tuple[str | None, ...] = (*INDEXES, asked.sample_weight, *filter(OF_SPLIT.fullmatch, rows))
     binary = [name for name, values in rows.items() if name not in never and is_zero_one(values)]
     why = ""
     try:
@@ -493,6 +494,8 @@ def find_text_column(rows: Mapping[str, Sequence[Any]], labels: Collection[str],
             )
     elif not texts and (lists := [name for name in rows if name not in labels and _are_vectors(rows[name])]):
         hint = f" Lists of numbers are features in a column called {FEATURES}: rename {lists[0]!r}.{hint}"
+    elif not texts and (lists := [name for name in rows if name not in labels and are_sets(rows[name])]):
+        hint = f" {few(lists)} holds lists of words, which are no texts: join them with blanks.{hint}"
     elif not texts and (numbers := [name for name in rows if name not in labels and are_numbers(rows[name])]):
         hint = f" Numbers are no texts: {few(numbers)}.{hint}"
     raise DataError(f"{source} has {what}. Name the one to classify by `text_column` (--text_column).{hint}")

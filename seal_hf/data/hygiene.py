@@ -19,7 +19,8 @@ from .late import datasets
 if TYPE_CHECKING:
     from datasets import Dataset
 
-MISSING = ("nan", "null", "<na>", "n/a", "na", "none")  # texts that were missing values
+MISSING = ("nan", "null", "<na>", "n/a", "na", "none", "-", "--", "?")  # texts that were missing values
+HTML = re.compile(r"&(?:lt|gt|amp|quot|nbsp|#\d+)(?![a-z])")  # the semicolon after it may separate labels
 SHOWN = 3
 
 
@@ -39,6 +40,12 @@ def name_notes(names: Sequence[str], counts: Sequence[int]) -> list[str]:
     missing = [f"{name!r} ({n} rows)" for name, n in zip(names, counts, strict=True) if name.casefold() in MISSING]
     if missing:
         notes.append(f"a label is called {' and '.join(missing)}: if it is a missing value, empty these cells.")
+    escaped = [name for name in names if HTML.search(name)]
+    if escaped:
+        shown = _few([*map(repr, escaped)])
+        notes.append(
+            f"{len(escaped)} labels hold marks of HTML: {shown}. Replace them in the cells, by html.unescape of Python."
+        )
     return notes
 
 

@@ -22,6 +22,7 @@ from .column_choice import (
     LABELS,
     LOOKED_AT,
     MOSTLY,
+    OF_SPLIT,
     PROBABILITIES,
     TEXTS,
     Chosen,
@@ -368,7 +369,8 @@ def load_read(
     first = next(iter(found.splits))
     chosen = choose(columns, found.splits[first], found.classes, found.place(first), inputs)
     notes += [chosen.note] if chosen.note else []
-    notes += _split_column_note(found.splits.get("all", {}))
+    read_from = {*chosen.inputs, chosen.labels, *chosen.each}
+    notes += _split_column_note({n: v for n, v in found.splits.get("all", {}).items() if n not in read_from})
     for split, rows in found.splits.items():
         if new := [name for name in rows if name not in found.splits[first]]:
             notes.append(f"columns of the {split} split that the {first} split lacks are not read: {few(new, 5)}.")
@@ -622,7 +624,9 @@ def _split_column_note(rows: Rows) -> list[str]:
     """A note on a column of a table without splits that names a split for each row: it is not read."""
     words = {word for known in SPLIT_WORDS.values() for word in known}
     for name, values in rows.items():
-        if all(isinstance(value, str) and value.lower() in words for value in values) and len(set(values)) > 1:
+        if OF_SPLIT.fullmatch(name) or (
+            all(isinstance(value, str) and value.lower() in words for value in values) and len(set(values)) > 1
+        ):
             return [
                 f"the column {name!r} names splits, but is not read: give a table for each split, such as train.csv."
             ]

@@ -22,6 +22,8 @@ def joining_mark(names: Iterable[str], known: set[str]) -> tuple[str, list[str],
             holding.setdefault(mark, []).append(name)
     best: tuple[str, list[str], int] = ("", [], 0)
     for mark, those in holding.items():
+        if mark in known:
+            continue
         whole = [name for name in those if len(parts := _parts(name, mark)) > 1 and known.issuperset(parts)]
         # a blank beside another mark, as in "a, b", joins nothing that the mark does not
         if whole and (len(whole), not mark.isspace()) > (len(best[1]), not best[0].isspace()):

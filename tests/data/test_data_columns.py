@@ -121,6 +121,18 @@ def test_what_columns_of_labels_in_other_forms_need_is_said(tmp_path, words, way
         load_multilabel(csv(tmp_path / "d.csv", ["body", "a", "b"], rows))
 
 
+def test_a_column_that_says_which_rows_are_for_validation_is_no_label(tmp_path):
+    rows = [(row[0], i / 4, *row[2:4], i % 5 == 0) for i, row in enumerate(ROWS)]
+    note = "the column 'is_valid' names splits, but is not read: give a table for each split, such as train.csv."
+    texts = csv(tmp_path / "d.csv", ["text", "a", "b", "is_valid"], [(row[0], *row[2:]) for row in rows])
+    data = load_multilabel(texts)
+    assert data.label_names == ["a", "b"] and note in data.notes
+    assert note not in load_multilabel(texts, label_columns="a,b,is_valid").notes
+    numbers = [(row[1], int(row[4]), "joy|fear" if row[2] else "joy") for row in rows]
+    data = load_multilabel(csv(tmp_path / "e.csv", ["x", "is_valid", "labels"], numbers))
+    assert data.columns["feature_columns"] == ["x"] and note in data.notes
+
+
 def test_features_stand_beside_labels_in_words_and_beside_names_of_places(tmp_path):
     places = ("Rome", "New York City", "Bern")
     rows = [(places[i % 3], 7 * i % 40, i / 8, i % 2 == 0, i % 3 == 0) for i in range(40)]
@@ -190,6 +202,14 @@ def test_labels_that_differ_in_case_or_blanks_and_missing_values_are_noted(tmp_p
         "rows); 'New  York' (4 rows) and 'new york' (4 rows)." in notes
     )
     assert "a label is called 'nan' (4 rows): if it is a missing value, empty these cells." in notes
+
+
+def test_marks_of_html_and_lone_dashes_are_noted(tmp_path):
+    notes = notes_of(tmp_path, ["&lt;c&gt;&lt;d&gt;", "&lt;c&gt;", "-"] * 4)  # of a dump of Stack Exchange
+    assert any(note.startswith("3 labels hold marks of HTML: '&lt'; 'c&gt'; 'd&gt'. Replace them") for note in notes)
+    assert "a label is called '-' (4 rows): if it is a missing value, empty these cells." in notes
+    notes = notes_of(tmp_path, ["R&amplifier", "AT&T"] * 10)
+    assert not any("HTML" in note for note in notes)
 
 
 def test_one_mark_alone_separates_labels_if_others_stand_in_names(tmp_path):
