@@ -128,7 +128,8 @@ def load_multilabel(
             `auto`: see [`label_matrix`]; classes of a `datasets` feature are ids. Names of ids are also read from
             `classes.txt`, `id2label.json`, `label2id.json` or `labels.json` beside the table.
         label_separator: the mark between labels of a cell, or `none`: each cell is one name. Default: the first of
-            comma, semicolon or bar in a cell, or a mark that joins labels which stand alone in other cells.
+            comma, semicolon or bar in a cell, one of them for all cells if there are fewer labels then, or a mark that
+            joins labels which stand alone in other cells.
         keep_id: keep an identifier attribute of an ARFF file.
         keep_root: keep the root of the class hierarchy of Clus ARFF files as a label, which every row has.
         hierarchy: hierarchy of the labels, a forest or a graph without cycles: a .csv or .tsv file, with child and
