@@ -7,11 +7,14 @@ import pytest
 import tiny_run
 import torch
 import torch.nn.functional as F
+from transformers import BertForSequenceClassification
 
 from seal_hf import (
     ENERGY_LOSSES,
     TASK_LOSSES,
     BinaryMaskSpace,
+    EnergyTrainingArguments,
+    LossNet,
     MultiLabelSpace,
     SealForMultiLabel,
     SealTrainer,
@@ -20,12 +23,15 @@ from seal_hf import (
     TensorRows,
 )
 from seal_hf.core.energy import ENERGIES, Energy
+from seal_hf.core.task import TASKS
 from seal_hf.energy_losses import NCE, Margin, Ranking, RegressionS
+from seal_hf.tasks import LabelTask
 from seal_hf.tasks.labels.energies import LabelEnergy, MultiLabelEnergy
 from seal_hf.tasks.labels.task_losses import Focal, LabelwiseLoss, TaskLoss
 from seal_hf.tasks.rewards.space import RewardTagSpace
 from seal_hf.tasks.tags.task_losses import TAG_TASK_LOSSES, TagCrossEntropy
 from seal_hf.training.card import run_card
+from seal_hf.training.energy_trainer import ENERGY_METHODS
 from seal_hf.utils.options import option
 
 
@@ -246,6 +252,55 @@ def test_an_energy_that_names_no_space_is_one_of_none(monkeypatch):
     ):
         SealForMultiLabel.for_data(tiny_run.Names, hidden_size=16, energy="spaceless")
     SealForMultiLabel.for_data(tiny_run.Names, hidden_size=16)
+
+
+def function(logits, labels):
+    return logits.sum(-1)
+
+
+@pytest.mark.parametrize(
+    "table, part, found",
+    [
+        (TASK_LOSSES, function, "the function function"),
+        (ENERGY_LOSSES, torch.nn.BCEWithLogitsLoss, "the class BCEWithLogitsLoss"),
+        (ENERGY_LOSSES, Ranking(num_samples=3), "an object of Ranking"),  # its own options would be ignored
+        (ENERGY_METHODS, 1, "1"),
+        (ENERGIES, function, "the function function"),
+    ],
+)
+def test_what_is_no_class_of_its_table_is_named_at_the_start(table, part, found, monkeypatch):
+    with pytest.raises(TypeError, match=f"'mine'.* is {found}; expected a class like "):
+        monkeypatch.setitem(table, "mine", part)
+        EnergyTrainingArguments(tempfile.gettempdir()) if table is ENERGY_METHODS else arguments()
+
+
+def test_a_task_given_as_a_class_is_named():
+    with pytest.raises(TypeError, match=r"'mine' is the class LabelTask; expected an object: LabelTask\(\)"):
+        TASKS["mine"] = LabelTask
+    assert "mine" not in TASKS
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"model": SealForMultiLabel}, "found the class SealForMultiLabel. Give the model itself"),
+        ({"model": BertForSequenceClassification}, "found the class BertForSequenceClassification"),
+        ({"model": function}, "found the function function.*model_init="),
+        ({"loss_net": LossNet}, "`loss_net` is the class LossNet; expected a LossNet"),
+        ({"loss_net": SealForMultiLabel}, "`loss_net` is the class SealForMultiLabel; expected a LossNet"),
+        ({"space": "multi_label"}, "`space` is 'multi_label'; expected an OutputSpace"),
+        ({"task_loss": 3}, "`task_loss` is 3; expected a function"),
+        (
+            {"task_loss": torch.nn.BCEWithLogitsLoss},
+            r"the class BCEWithLogitsLoss; .* such as BCEWithLogitsLoss\(",
+        ),
+        ({"compute_loss_func": "mine"}, "`compute_loss_func` is 'mine'; expected a function"),
+    ],
+)
+def test_what_is_no_net_loss_or_space_is_named(options, message, tmp_path):
+    rows, nets = TensorRows(tiny_run.table()), options.get("model") or tiny_run.model()
+    with pytest.raises((TypeError, ValueError), match=message):
+        SealTrainer(args=tiny_run.arguments(tmp_path), train_dataset=rows, **{"model": nets, **options})
 
 
 def test_a_space_of_ones_own_trains_and_is_decided_by_oneself(tmp_path):

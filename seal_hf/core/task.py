@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ..utils.options import Options, check_class
+
 if TYPE_CHECKING:
     from .decisions import Decisions
     from .space import OutputSpace
@@ -146,7 +148,17 @@ class Task:
         return next((card.figures for card in self.cards.values()), {})
 
 
-TASKS: dict[str, Task] = {}
+class Tasks(dict[str, Task]):
+    """The tasks by name. A user adds an object: `TASKS["mine"] = MyTask()`."""
+
+    def __setitem__(self, name: str, task: Task) -> None:
+        """Raises TypeError for the class of a task."""
+        if isinstance(task, type):
+            raise TypeError(f"The task {name!r} is the class {task.__name__}; expected an object: {task.__name__}().")
+        super().__setitem__(name, task)
+
+
+TASKS = Tasks()
 
 
 def task_of(space: OutputSpace) -> Task | None:
@@ -160,7 +172,7 @@ class Registry(MutableMapping[str, Part], Generic[Part]):
     The tasks are asked at each use, so a module may import the registry before its task, and a task may come later.
 
     Args:
-        of: the parts of a task.
+        of: the parts of a task, which are classes.
     """
 
     def __init__(self, of: Callable[[Task], Mapping[str, Part]]):
@@ -176,6 +188,9 @@ class Registry(MutableMapping[str, Part], Generic[Part]):
         return self._parts()[name]
 
     def __setitem__(self, name: str, part: Part) -> None:
+        """Raises TypeError for what is no class."""
+        example: Any = next(iter(self.values()))
+        check_class(f"The entry {name!r}", part, object, example)
         self._own[name] = part
 
     def __delitem__(self, name: str) -> None:
@@ -195,11 +210,19 @@ SPACES: Registry[type[OutputSpace]] = Registry(lambda task: task.spaces)
 DECISIONS: Registry[type[Decisions]] = Registry(lambda task: task.decisions)
 
 
+OF_FUNCTIONS = "A function needs no name: SealTrainer(..., task_loss=function)."
+
+
 def task_losses() -> dict[str, list[Any]]:
-    """Maps each value of `task_loss` to the classes of this name, in the order of the tasks."""
+    """Maps each value of `task_loss` to the classes of this name, in the order of the tasks.
+
+    Raises:
+        TypeError: a user put something else than a class into the table of a task.
+    """
     found: dict[str, list[Any]] = {}
     for task in TASKS.values():
         for name, loss in task.task_losses.items():
+            check_class(f"The task loss {name!r}", loss, Options, next(iter(task.task_losses.values())), OF_FUNCTIONS)
             found.setdefault(name, []).append(loss)
     return found
 

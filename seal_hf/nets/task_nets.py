@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from transformers import MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedModel
 from transformers.utils import logging
 
+from ..utils.messages import in_words
 from ..utils.modules import evaluating, without_wrapper
 from .adapters import LIBRARIES, library_of
 from .encoders import encoder_options, pool
@@ -20,13 +22,17 @@ logger = logging.get_logger(__name__)
 
 
 def check_is_pretrained_model(task_net: Any, built_by: str) -> None:
-    """Raises TypeError for a net without a config, which is neither a Hugging Face model nor one wrapped by PEFT."""
+    """Raises TypeError for what is neither a Hugging Face model nor one wrapped by PEFT."""
     if isinstance(task_net, PreTrainedModel) or (isinstance(task_net, nn.Module) and library_of(task_net) is not None):
         return
+    takes = f"{built_by} takes a PreTrainedModel, whose config states its sizes and is saved with it; found"
+    if isinstance(task_net, type | str):
+        raise TypeError(f"{takes} {in_words(task_net)}. Give the model itself, from `from_pretrained` of its class.")
+    if isinstance(task_net, FunctionType):
+        raise TypeError(f"{takes} {in_words(task_net)}. If it makes the net, call it, or give it as `model_init=`.")
     raise TypeError(
-        f"{built_by} takes a PreTrainedModel, whose config states its sizes and is saved with it; found "
-        f"{type(task_net).__name__}. Make it one: `class MyNet(PreTrainedModel)` with a `config_class`, a `forward` "
-        "whose outputs have `logits`, and `num_labels` and `hidden_size` in the config."
+        f"{takes} {type(task_net).__name__}. Make it one: `class MyNet(PreTrainedModel)` with a `config_class`, a "
+        "`forward` whose outputs have `logits`, and `num_labels` and `hidden_size` in the config."
     )
 
 

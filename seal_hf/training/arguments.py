@@ -20,7 +20,7 @@ from transformers.trainer_pt_utils import AcceleratorConfig
 
 from ..core.label_sets import SPARSE_FROM
 from ..core.task import choices, task_losses
-from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES, EnergyLoss
+from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES, NCE, EnergyLoss
 from ..extensions.cost_augmented import PARAMETERIZATIONS
 from ..extensions.hypergradient import METHODS, Hypergradient
 from ..loss_net.energy_weight import SCHEDULES
@@ -29,7 +29,7 @@ from ..nets.encoders import ENCODER_MODES
 from ..saving.checkpoints import as_pickled
 from ..saving.export import ADAPTER_EXPORTS
 from ..utils.messages import brief
-from ..utils.options import check_arguments, check_value
+from ..utils.options import check_arguments, check_class, check_value
 from ..utils.recorded import recorded, remember
 from .loss_weights import LossWeightArguments
 
@@ -472,6 +472,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         whole = {each.name for each in fields(self) if each.type in (int, "int")}
         for name, least in LEAST.items():
             check_value(name, getattr(self, name), least=least, whole=name in whole)
+        for name, loss in ENERGY_LOSSES.items():
+            check_class(f"The energy loss {name!r}", loss, EnergyLoss, NCE)
         for loss in (*ENERGY_LOSSES.values(), *chain.from_iterable(task_losses().values())):
             loss.check_values(self)
         if self.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.license):

@@ -47,7 +47,7 @@ from ..loss_net.loss_net import LossNet, aligned
 from ..nets.frozen_encoder import encoder_inputs
 from ..saving.model import SealModel
 from ..utils.modules import evaluating
-from ..utils.options import check_value
+from ..utils.options import check_class, check_value
 from .arguments import GuardedArguments
 from .base import StructuredTrainer
 from .checks import check_task_net
@@ -341,7 +341,8 @@ class EnergyTrainingArguments(GuardedArguments):
         choices = {"inference_optimizer": OPTIMIZERS, "inference_start": (AUTO, *STARTS)}
         for name, values in {"energy_method": ENERGY_METHODS, **choices}.items():
             check_value(name, getattr(self, name), values)
-        for method in ENERGY_METHODS.values():
+        for name, method in ENERGY_METHODS.items():
+            check_class(f"The method {name!r}", method, EnergyMethod, SPEN)
             method.loss_class.check_values(self)
         for point in self.dvn_points:
             if point not in POINTS:

@@ -30,6 +30,7 @@ from ..reports.common import Verdict
 from ..saving.checkpoints import read_record
 from ..saving.model import SealModel, kind_of
 from ..utils.compat import enable_gradient_checkpointing
+from ..utils.messages import in_words
 from ..utils.modules import hold_statistics
 from .arguments import SealTrainingArguments
 from .base import StructuredTrainer
@@ -91,6 +92,8 @@ class TwoNetTrainer(StructuredTrainer):
     ):
         args = args if args is not None else SealTrainingArguments(output_dir="trainer_output")
         check_launcher(args)
+        if loss_net is not None and not isinstance(loss_net, LossNet):
+            raise ValueError(f"`loss_net` is {in_words(loss_net)}; expected a LossNet, such as `nets.loss_net`.")
         self.loss_net = self._given_loss_net = loss_net
         self._initial_loss_net: Any = None  # its weights, to begin each trial of a search with
         if loss_net is not None and kwargs.get("model_init") is not None:
@@ -131,11 +134,11 @@ class TwoNetTrainer(StructuredTrainer):
         has an energy loss, and no loss-net was given. Return any other model unchanged.
 
         Raises:
-            TypeError: the model lacks a config.
+            TypeError: the model is a class, or lacks a config.
         """
         if model is None or (isinstance(model, SealModel) and model.loss_net is not None):
             return model
-        if not hasattr(model, "config"):
+        if isinstance(model, type) or not hasattr(model, "config"):
             check_is_pretrained_model(model, "SealTrainer")
         if self._given_loss_net is not None or args.energy_loss == CROSS_ENTROPY:
             return model
@@ -444,16 +447,19 @@ def own_loss(task_loss: Any, compute_loss_func: Any, space: OutputSpace | None) 
     """The user's own task loss, from the arguments of a trainer.
 
     Raises:
-        ValueError: more than one of the three is given: a space has its own task loss; or `space` is a class.
+        ValueError: more than one of the three is given, since a space has its own task loss; or one is of another kind,
+            such as a class or a name.
     """
-    if isinstance(space, type):
-        raise ValueError(f"`space` is the class {space.__name__}; expected an object, such as {space.__name__}().")
     given = {"task_loss": task_loss, "compute_loss_func": compute_loss_func, "space": space}
     names = [f"`{name}`" for name, value in given.items() if value is not None]
     if len(names) > 1:
         raise ValueError(f"{' and '.join(names)} are given, but each sets the task loss. Give only one of them.")
-    if isinstance(task_loss, str):
-        raise ValueError(f"`task_loss` is {task_loss!r}, a name; expected a function. Give the name in the arguments.")
+    for name, value in given.items():
+        if isinstance(value, type):
+            raise ValueError(f"`{name}` is the class {value.__name__}; expected an object, such as {value.__name__}().")
+        if isinstance(value, str) or not (value is None or name == "space" or callable(value)):
+            expected = "an OutputSpace" if name == "space" else "a function; the arguments take the name of a loss"
+            raise ValueError(f"`{name}` is {in_words(value)}; expected {expected}.")
     if compute_loss_func is not None:
         return OwnBatchLoss(compute_loss_func)
     return None if task_loss is None else OwnTaskLoss(task_loss)

@@ -7,6 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 from .recorded import HIDDEN, Changed, hidden, names_a_secret, remember_words
@@ -148,6 +149,13 @@ def brief(value: object) -> str:
     """The `repr` of a value without secrets; ends with `...` after 80 characters."""
     text = hidden(repr(value))
     return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def in_words(value: object) -> str:
+    """What a user gave in the wrong place: a text or number as [`brief`] writes it, anything else by its name."""
+    if isinstance(value, type | FunctionType):
+        return f"the {'class' if isinstance(value, type) else 'function'} {value.__name__}"
+    return brief(value) if isinstance(value, str | int | float) else f"an object of {type(value).__name__}"
 
 
 PRINTED_LABELS = 40  # most labels of which a table is printed

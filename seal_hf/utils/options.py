@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .messages import brief
+from .messages import brief, in_words
 
 
 def default_of(field: Field) -> Any:
@@ -140,6 +140,18 @@ def check_value(
         raise ValueError(f"`{name}` is {brief(value)}; it must be a finite number{', ' * bool(range_)}{range_}.")
     if whole and value != int(value):
         raise ValueError(f"`{name}` is {value}; it must be a whole number.")
+
+
+def check_class(name: str, value: Any, base: type, example: type, hint: str = "") -> None:
+    """Raise TypeError unless `value` is a subclass of `base`.
+
+    Args:
+        name: what the message calls it.
+        example: a class that belongs there.
+        hint: a sentence with what else to do.
+    """
+    if not (isinstance(value, type) and issubclass(value, base)):
+        raise TypeError(f"{name} is {in_words(value)}; expected a class like {example.__name__}.{hint and f' {hint}'}")
 
 
 def _shown(limit: float) -> str:
