@@ -258,8 +258,8 @@ class EnergyWeight:
         prefix: str = EVAL,
     ):
         self.args, self.has_all_gold, self.reduce, self.prefix = args, has_all_gold, reduce, prefix
-        self._ruled_share: float | None = None  # since the last evaluation
-        self._pull = 0.0  # as measured by it
+        self._read = -1  # entries of the log from which the next two come
+        self._ruled_share = self._pull = 0.0
 
     @property
     def is_ruled(self) -> bool:
@@ -293,8 +293,8 @@ class EnergyWeight:
             return None
         if not self.is_ruled:
             return self._scheduled(state)
-        if self._ruled_share is None:
-            self._ruled_share = self._chosen(state.log_history)
+        if self._read != len(state.log_history):
+            self._read, self._ruled_share = len(state.log_history), self._chosen(state.log_history)
             self._pull = 0.0 if self.has_all_gold else measured_pull(state.log_history, self.prefix)
         return self._ruled_share if self.has_all_gold or self._pull else 0.0
 
@@ -329,19 +329,15 @@ class EnergyWeight:
         term, ratio = balanced(term, task_loss, logits, self.reduce, beside)
         return share * term, {WEIGHT: share * ratio}
 
-    def evaluated(self, metrics: Mapping[str, float], in_training: bool) -> None:
-        """Compute the share anew after an evaluation.
-
-        Raises:
-            ValueError: the rule chooses λ1, but the evaluation did not measure what it reads.
-        """
-        self._ruled_share = None
-        counts = in_training and self.is_ruled and self.args.eval_strategy != "no" and f"{self.prefix}loss" in metrics
-        if counts and f"{self.prefix}{ALIGNMENT}" not in metrics:
+    def check_measured(self, state: Any) -> None:
+        """Raises ValueError after an evaluation of a run that did not log what the rule reads."""
+        if not self.is_ruled or self.args.eval_strategy == "no":
+            return
+        if not any(entry.get("step") == state.global_step for entry in _evaluations(state.log_history, self.prefix)):
             raise ValueError(
                 "This evaluation did not measure the energy's alignment, by which λ1 is chosen. Does a subclass "
-                "override `compute_loss`, `prediction_step` or `evaluation_loop`? Call super()'s there, or set "
-                "`energy_weight`."
+                "override `evaluate`, `evaluation_loop`, `prediction_step`, `compute_loss` or `log`? Call super()'s "
+                "there, or set `energy_weight`."
             )
 
     def lessons(self, state: Any, keeps_best: bool) -> Lessons:

@@ -381,9 +381,10 @@ class TwoNetTrainer(StructuredTrainer):
 
     # --- evaluation and decisions ------------------------------------------------------------------------------------
 
-    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        metrics = super().evaluate(*args, **kwargs)
-        self.energy_weight.evaluated(metrics, in_training=self.is_in_train)
+    def _evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """An evaluation of the run itself, by the Trainer."""
+        metrics = super()._evaluate(*args, **kwargs)
+        self.energy_weight.check_measured(self.state)
         return metrics
 
     def _evaluation_facts(self) -> dict[str, float]:

@@ -69,7 +69,6 @@ def test_of_several_evaluation_sets_the_rule_follows_the_first(tmp_path):
     trainer.eval_dataset = {"dev": trainer.eval_dataset, "other": trainer.eval_dataset}
     trainer.train()
     trainer.state.log_history = log
-    trainer.energy_weight.evaluated({}, in_training=True)
     assert trainer.energy_weight.share(trainer.state) == pytest.approx(0.05)
 
 

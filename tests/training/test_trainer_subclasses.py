@@ -84,6 +84,20 @@ class OwnEvaluation(SealTrainer):
         return logits.square().mean(), logits, inputs["labels"]
 
 
+class OwnLoop(SealTrainer):
+    """Evaluates by the Trainer's loop, and logs by itself."""
+
+    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
+        output = self.evaluation_loop(self.get_eval_dataloader(eval_dataset), "Evaluation")
+        self.log(output.metrics)
+        return {"eval_loss": output.metrics["eval_loss"]}
+
+
+class OwnFigures(SealTrainer):
+    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
+        return {"eval_loss": 1.0}
+
+
 def make(kind, folder, rows=None, **options):
     rows = TensorRows(tiny_run.table()) if rows is None else rows
     args = tiny_run.arguments(folder, num_train_epochs=1, **options)
@@ -152,11 +166,25 @@ def test_a_step_of_ones_own_does_not_leave_the_loss_net_untrained_in_silence(tmp
         assert trainer.state.global_step == 6
 
 
-def test_an_evaluation_of_ones_own_does_not_leave_the_rule_without_figures(tmp_path):
-    trainer = make(OwnEvaluation, tmp_path, energy_weight=None, eval_strategy="epoch")
-    with pytest.raises(ValueError, match="did not measure the energy's alignment.*`prediction_step`"):
+@pytest.mark.parametrize("kind", [OwnEvaluation, OwnFigures])
+def test_an_evaluation_of_ones_own_does_not_leave_the_rule_without_figures(kind, tmp_path):
+    trainer = make(kind, tmp_path, energy_weight=None, eval_strategy="epoch")
+    with pytest.raises(ValueError, match="did not measure the energy's alignment.*`evaluate`.*`prediction_step`"):
         trainer.train()
-    make(OwnEvaluation, tmp_path, energy_weight=1.0, eval_strategy="epoch").train()
+    make(kind, tmp_path, energy_weight=1.0, eval_strategy="epoch").train()
+
+
+def test_the_rule_follows_an_evaluation_loop_that_one_calls_oneself(tmp_path, monkeypatch):
+    """The energy weight rises at once, as if each evaluation had shown a use of the energy."""
+    rises = lambda log, prefix: sum("eval_loss" in entry for entry in log) / 10  # noqa: E731
+    monkeypatch.setattr("seal_hf.loss_net.energy_weight.ruled_share", rises)
+    shares = []
+    for kind in (SealTrainer, OwnLoop):
+        trainer = make(kind, tmp_path / kind.__name__, energy_weight=None, eval_strategy="steps", eval_steps=2)
+        trainer.args.logging_steps = 1
+        trainer.train()
+        shares.append([log["energy_share"] for log in trainer.state.log_history if "energy_share" in log])
+    assert shares[0] == shares[1] == [0.0, 0.0, 0.1, 0.1, 0.2, 0.2]
 
 
 def test_a_trainer_that_is_given_up_leaves_memory_at_once(tmp_path):
