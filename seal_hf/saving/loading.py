@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from logging import Filter, LogRecord, getLogger
+from logging import LogRecord, getLogger
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -328,24 +328,30 @@ def _saved_classifier(name: str, hub: dict) -> dict:
 # --- the net, loaded --------------------------------------------------------------------------------------------------
 
 
-class _Report(Filter):
-    """Holds what transformers logs about the keys of a file. It calls the weights of a CRF unexpected, which are read
-    after the others."""
+@contextmanager
+def held_report() -> Iterator[list[LogRecord]]:
+    """Hold what transformers logs about the keys of a file while the block runs; then log what the list still has."""
+    logger, held = getLogger(PreTrainedModel.__module__), list[LogRecord]()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[LogRecord] = []
-
-    def filter(self, record: LogRecord) -> bool:
-        self.records.append(record)
+    def hold(record: LogRecord) -> bool:
+        held.append(record)
         return False
 
-    def judge(self, found: Mapping[str, Any]) -> None:
-        """Forget what was logged if the weights of a CRF are all that it is about."""
-        unexpected = found["unexpected_keys"]
-        others = found["missing_keys"] or found["mismatched_keys"] or found.get("error_msgs")
-        if unexpected and not others and all(key.startswith("crf.") for key in unexpected):
-            self.records.clear()
+    logger.addFilter(hold)
+    try:
+        yield held
+    finally:
+        logger.removeFilter(hold)
+        for record in held:
+            logger.handle(record)
+
+
+def _is_of_crf(found: Mapping[str, Any]) -> bool:
+    """True if a report is only about the weights of a CRF. They are read after the others, so transformers calls them
+    unexpected."""
+    unexpected = found["unexpected_keys"]
+    others = found["missing_keys"] or found["mismatched_keys"] or found.get("error_msgs")
+    return bool(unexpected) and not others and all(key.startswith("crf.") for key in unexpected)
 
 
 def check_same_net(name: str, net: PreTrainedModel, found: Mapping[str, Any]) -> None:
@@ -413,18 +419,6 @@ def _check_is_there(net: PreTrainedModel, info: Mapping[str, Any], name: str) ->
         )
 
 
-@contextmanager
-def _without_report_of_crf() -> Iterator[_Report]:
-    logger, report = getLogger(PreTrainedModel.__module__), _Report()
-    logger.addFilter(report)
-    try:
-        yield report
-    finally:
-        logger.removeFilter(report)
-        for record in report.records:
-            logger.handle(record)
-
-
 def _load_pooled(reading: Any, name: str, **kwargs: Any) -> PreTrainedModel:
     """The base of an adapter whose classifier pools the encoder's tokens."""
     if not isinstance(reading, dict):
@@ -453,9 +447,10 @@ def load_task_net(
             code = {key: value for key, value in kwargs.items() if key in ("trust_remote_code", "code_revision")}
             check_origin(name, hub, variant=kwargs.get("variant"))
             kwargs["quantization_config"] = quantized(quantization, auto_class, name, kwargs["dtype"], **hub, **code)
-        with _without_report_of_crf() as report:
+        with held_report() as report:
             found = load_net(auto_class, name, **kwargs, output_loading_info=True)
-            report.judge(found[1])
+            if _is_of_crf(found[1]):
+                report.clear()
         _check_is_there(found[0], found[1], name)
         return found
     check_origin(name, hub, adapter=True)

@@ -30,7 +30,16 @@ from ..utils.gate import check_trust, load_net
 from ..utils.modules import without_wrapper
 from ..utils.options import check_value
 from .export import save_nets, upload_nets
-from .loading import check_kind, check_label_order, check_same_net, hub_options, load_task_net, place_of, said_plainly
+from .loading import (
+    check_kind,
+    check_label_order,
+    check_same_net,
+    held_report,
+    hub_options,
+    load_task_net,
+    place_of,
+    said_plainly,
+)
 from .loss_net import find_loss_net, loss_net_of
 
 if TYPE_CHECKING:
@@ -329,7 +338,9 @@ class SealModel(nn.Module):
             if mode == "separate" and pretrained is not None:
                 encoder = pretrained
                 if isinstance(encoder, str):
-                    encoder = cls._load_encoder(task_net, encoder, read or {})
+                    with held_report() as report:
+                        encoder = cls._load_encoder(task_net, encoder, read or {})
+                        report.clear()  # it calls the head unexpected; what is missing stands in the task-net's report
                 config = encoder.config
             if size is None and reads_images(task_net):  # encoders of images state the width in many ways
                 size = feature_size(task_net, None if mode == "shared" else encoder_of(task_net))

@@ -3,6 +3,7 @@
 Processes that are really killed: `test_kills.py`."""
 
 import json
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 import tiny_run
 import torch
-from transformers import PreTrainedModel, Trainer, TrainingArguments
+from tiny_models import tiny_config
+from transformers import AutoModelForSequenceClassification, PreTrainedModel, Trainer, TrainingArguments
 
 from seal_hf import LossNet, SealForMultiLabel, SealTrainer, TensorRows
 from seal_hf.data.tensors.collators import collate_rows
@@ -251,3 +253,13 @@ def test_nothing_is_left_of_a_loss_net_that_a_run_without_one_replaces(tmp_path)
     assert (tmp_path / "_loss_net" / "config.json").is_file()
     tiny_run.make(tmp_path, loss="ce")[0].save_model()
     assert not (tmp_path / "_loss_net").exists()
+
+
+@pytest.mark.parametrize("kind", ["mlp", "bert", "roberta"])
+def test_a_net_saved_without_a_loss_net_loads_without_a_report(kind, tmp_path, caplog, monkeypatch):
+    """The encoder of the fresh loss-net comes from the same weights: it has no use for the head's."""
+    AutoModelForSequenceClassification.from_config(tiny_config(kind)).save_pretrained(tmp_path)
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    monkeypatch.setattr(logging.getLogger("seal_hf"), "propagate", True)
+    SealForMultiLabel.from_pretrained(tmp_path)
+    assert [record.getMessage()[:12] for record in caplog.records] == ["No _loss_net"]
