@@ -222,7 +222,7 @@ class Lessons(NamedTuple):
             why = f"λ1 was 0 until epoch {self.later:.3g}, and the kept epoch is {self.kept:.3g}"
         else:
             why = "λ1 stayed 0"
-        return f"The loss-net never taught: {why}. This is the model that {alone} trains."
+        return f"The loss-net never taught: {why}. The model was trained by {alone} alone."
 
     def remedy(self, loss: str) -> str:
         """What to try next, after a run with the energy loss `loss`."""

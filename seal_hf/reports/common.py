@@ -23,7 +23,12 @@ VERDICT = "verdict"  # entry of the task-net's config
 MOST = 2  # things to try next
 NEXT = "Next: "  # the start of such a sentence
 LONGEST = 2000  # characters of a stored sentence that are shown
-IN_WORDS = {"cross_entropy": "cross-entropy", "crf": "a CRF", "soft_iou": "soft IoU", "soft_f1": "soft F1"}
+IN_WORDS = {
+    "cross_entropy": "cross-entropy",
+    "crf": "a CRF",
+    "soft_iou": "cross-entropy and soft IoU",
+    "soft_f1": "cross-entropy and soft F1",
+}
 
 
 def task_loss_in_words(name: str) -> str:

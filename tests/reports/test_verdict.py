@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("narrow_energies")
 
 SMALL = "--use_cpu true --disable_tqdm true --report_to none --logging_steps 1 --per_device_train_batch_size 30".split()
 FEATURES = [*SMALL, *"--max_train_rows 60 --hidden_size 8 --global_size 4 --num_train_epochs 2".split()]
-NEVER = "The loss-net never taught: λ1 stayed 0. This is the model that cross-entropy trains."
+NEVER = "The loss-net never taught: λ1 stayed 0. The model was trained by cross-entropy alone."
 
 
 def log_of(*evaluations):
@@ -38,20 +38,20 @@ def log_of(*evaluations):
     ("log", "kept", "options", "said"),
     [
         # the loss falls: the share stays 0
-        (log_of((0.1, 3.0), (0.1, 2.0), (0.1, 1.0)), 30, {}, "never taught: λ1 stayed 0. This is the model that CE"),
+        (log_of((0.1, 3.0), (0.1, 2.0), (0.1, 1.0)), 30, {}, "never taught: λ1 stayed 0. The model was trained by CE"),
         # it rises from epoch 2 on, by 10 * 0.005 an epoch, and then by 0.1 at most
         (log_of((0.1, 1.0), (0.005, 2.0), (0.1, 2.0), (0.1, 3.0)), 40, {}, "taught after epoch 2, with λ1 up to 0.15 "),
         (log_of((0.1, 1.0), (0.005, 2.0), (0.1, 2.0), (0.1, 3.0)), 25, {}, "taught after epoch 2, with λ1 up to 0.05 "),
         # the weights of epoch 2 are kept, which the first share came after
-        (log_of((0.1, 1.0), (0.1, 2.0)), 20, {}, "never taught: λ1 was 0 until epoch 2, and the kept epoch is 2. This"),
+        (log_of((0.1, 1.0), (0.1, 2.0)), 20, {}, "never taught: λ1 was 0 until epoch 2, and the kept epoch is 2. The"),
         ([], 20, {"eval_strategy": "no"}, "taught from the start, with λ1 up to 0.1 of the task loss's pull; the kept"),
-        ([], 20, {"energy_weight": 0.0}, "never taught: λ1 stayed 0. This is the model that CE trains."),
+        ([], 20, {"energy_weight": 0.0}, "never taught: λ1 stayed 0. The model was trained by CE alone."),
         ([], 20, {"energy_weight": 0.3}, "taught from the start, with λ1 0.3; the kept epoch is 2."),
         (
             [*log_of((0.1, 1.0), (0.1, 2.0)), {"step": 25, "energy_weight": 0.0}],
             30,
             {},
-            "never taught: its energy had no pull on the outputs. This",
+            "never taught: its energy had no pull on the outputs. The",
         ),
         ([*log_of((0.1, 1.0), (0.1, 2.0)), {"step": 25, "energy_weight": 2.0}], 30, {}, "taught after epoch 2,"),
     ],

@@ -263,19 +263,20 @@ def test_own_losses_of_tags_and_masks_and_of_rows_with_weights(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "own, name",
+    "own, name, words",
     [
-        ({"own_loss": by_row}, "by_row"),
-        ({"compute_loss_func": by_batch}, "by_batch"),
-        ({"task_loss": "zlpr"}, "zlpr"),
-        ({"space": MultiLabelSpace(loss=TASK_LOSSES["zlpr"]())}, "zlpr"),
+        ({"own_loss": by_row}, "by_row", "the by_row task loss"),
+        ({"compute_loss_func": by_batch}, "by_batch", "the by_batch task loss"),
+        ({"task_loss": "zlpr"}, "zlpr", "the zlpr task loss"),
+        ({"task_loss": "soft_f1"}, "soft_f1", "cross-entropy and soft F1"),
+        ({"space": MultiLabelSpace(loss=TASK_LOSSES["zlpr"]())}, "zlpr", "the zlpr task loss"),
     ],
 )
-def test_verdict_card_and_record_name_the_loss_that_trained(tmp_path, own, name):
+def test_verdict_card_and_record_name_the_loss_that_trained(tmp_path, own, name, words):
     made, nets = trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1, **own)
     made.train()
-    assert nets.task_net.config.verdict["sentences"][0] == f"The model was trained by the {name} task loss alone."
-    assert f"trained with the {name} task loss" in run_card(made).replace("\\", "")
+    assert nets.task_net.config.verdict["sentences"][0] == f"The model was trained by {words} alone."
+    assert f"trained with {words}" in run_card(made).replace("\\", "")
     assert read_record(tmp_path / "checkpoint-1")["task_loss"] == name
 
 
