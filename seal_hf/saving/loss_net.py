@@ -48,6 +48,13 @@ def save_loss_net(loss_net: LossNet | None, folder: str | Path) -> None:
         path.rmdir()
 
 
+def check_fits(loss_net: LossNet, folder: str | Path) -> None:
+    """Raises ValueError if a folder has a loss-net with other settings, whose weights do not fit this one."""
+    place = Path(folder, LOSS_NET_FOLDER)
+    if (place / WEIGHTS).is_file() and _changed_settings(loss_net.config, place):
+        _read_weights(loss_net, folder)
+
+
 def check_resumable(loss_net: LossNet, folder: str | Path) -> None:
     """Check, before anything is loaded, that a run with this loss-net can resume from `folder`.
 
@@ -177,10 +184,26 @@ def _read_weights(loss_net: LossNet, folder: str | Path) -> dict[str, Tensor]:
             weights[name] = weights[twin]
     found, expected = ({name: tuple(value.shape) for name, value in tensors.items()} for tensors in (weights, ours))
     wrong = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
+    if wrong and (settings := _changed_settings(loss_net.config, path.parent)):
+        raise ValueError(
+            f"The loss-net in {path.parent} does not fit the one of this run: {'; '.join(settings)}. Give back the old "
+            "values, or start a new run in another folder (`output_dir`, --output_dir)."
+        )
     if wrong:
         details = (f"{name} is {found.get(name, 'absent')}, expected {expected.get(name, 'none')}" for name in wrong)
         raise ValueError(f"The loss-net in {path.parent} does not fit the one of this run: {'; '.join(details)}.")
     return weights
+
+
+def _changed_settings(config: LossNetConfig, folder: Path) -> list[str]:
+    """The settings of a loss-net that differ from those of the loss-net in a folder, with both values."""
+    saved = LossNetConfig.from_pretrained(folder)
+    changed = []
+    for name in ("encoder_mode", "energy", "energy_options", "global_size"):
+        was, now = getattr(saved, name) or None, getattr(config, name) or None
+        if was != now:
+            changed.append(f"{'loss_net_encoder' if name == 'encoder_mode' else name} was {was!r}, now {now!r}")
+    return changed
 
 
 def save_learner_state(learner: Learner, file: str | Path) -> None:

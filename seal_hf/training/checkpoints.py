@@ -47,6 +47,7 @@ from ..saving.checkpoints import (
 from ..saving.export import ADAPTER_FILES, folded, remove_stale, save_nets, saves_merged
 from ..saving.loss_net import (
     STATE,
+    check_fits,
     check_resumable,
     load_learner_state,
     load_loss_net_weights,
@@ -244,10 +245,14 @@ class Checkpoints:
         """Raises OSError or ValueError unless the Trainer would open safetensors of this folder alone."""
         check_origin(folder, adapter=library_of(self.trainer.model) is not None)
 
+    def _check_nets(self, folder: str) -> None:
+        """Raises ValueError if `folder` has nets that no change of arguments makes those of this run."""
+
     def check(self, folder: str) -> None:
         """Raises ValueError if a run cannot go on from `folder`, before anything is changed."""
         check_complete(folder)
         self._check_origin(folder)
+        self._check_nets(folder)
         trainer = self.trainer
         for name, what in self._states(Path(folder)).items():
             if not Path(folder, name).is_file():
@@ -388,6 +393,10 @@ class TwoNetCheckpoints(Checkpoints):
             super().load(folder, load_model)
         if self.trainer.loss_net is not None:
             load_loss_net_weights(self.trainer.loss_net, folder)
+
+    def _check_nets(self, folder: str) -> None:
+        if self.trainer.loss_net is not None:
+            check_fits(self.trainer.loss_net, folder)
 
     def check(self, folder: str) -> None:
         super().check(folder)

@@ -310,8 +310,23 @@ def test_a_loss_net_of_another_size_is_refused(checkpoint, tmp_path):
 
 
 def test_a_loss_net_of_the_other_kind_is_refused(checkpoint, tmp_path):
-    message = "does not fit the one of this run: encoder.layers.0.bias is .*, expected none"
+    message = "does not fit the one of this run: loss_net_encoder was 'separate', now 'shared'. Give back"
     assert_refused(checkpoint, tmp_path, ValueError, message, encoder="shared")
+
+
+@pytest.mark.parametrize("resume_changed", [False, True])
+@pytest.mark.parametrize(
+    "options, changed",
+    [
+        ({"global_size": 7}, "global_size was 200, now 7"),
+        ({"energy": "pairwise"}, "energy was 'multilabel', now 'pairwise'"),
+    ],
+)
+def test_a_changed_setting_of_the_loss_net_is_named(options, changed, resume_changed, checkpoint, tmp_path):
+    nets = SealForMultiLabel.for_data(tiny_run.Names, hidden_size=16, **options)
+    trainer, _ = tiny_run.make(tmp_path / "run", nets=nets, resume_changed=resume_changed)
+    with pytest.raises(ValueError, match=f"of this run: {changed}. Give back the old values, or start a new run"):
+        trainer.train(resume_from_checkpoint=str(checkpoint))
 
 
 def test_a_folder_without_a_task_net_is_refused(checkpoint, tmp_path):
