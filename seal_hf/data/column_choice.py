@@ -433,7 +433,7 @@ def need_column(name: str, known: Collection[str], argument: str, source: str, r
     if name not in known:
         raise DataError(
             f"{source} has no column {name!r}; its columns are {few([*known], 20)}.{did_you_mean(name, known)} Name "
-            f"the right one with --{argument}.{remedy}"
+            f"the right one by `{argument}` (--{argument}).{remedy}"
         )
 
 

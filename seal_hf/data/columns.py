@@ -142,8 +142,8 @@ class ColumnFile:
         if self._is_conllu and word == 0 and re.fullmatch("1([-.][0-9]+)?", first.cells[0]):
             raise DataError(
                 f"{path}, line {self._first}: ten columns, the first of them numbers, as in CoNLL-U, but `word_column` "
-                "is 0. Words are in column 1 and parts of speech in column 3: give these (--word_column 1 "
-                "--tag_column 3)."
+                "is 0. Words are in column 1 and parts of speech in column 3: give these, as "
+                "`word_column` and `tag_column` (--word_column 1 --tag_column 3)."
             )
         if self._width > 1 + len(tag) and self._numbers_words(word):
             if word or 1 in tag:

@@ -74,14 +74,15 @@ def label_matrix(
         if not names and largest >= MAX_IDS:
             raise DataError(
                 f"{source}: label id {largest} would need {largest + 1} labels. Is the label column the right one "
-                f"(--label_column)? If these are names, give label_format='names' (--label_format names)."
+                f"(`label_column`, --label_column)? If these are names, give label_format='names' "
+                "(--label_format names)."
             )
         known = names or [str(i) for i in range(largest + 1)]
     if not known:
         found = next((f"; the first value found is {v!r}" for cell in every for v in cell if v is not None), "")
         raise DataError(
             f"{source}: no row has a label (read as {label_format}{found}). Is the label column the right one "
-            f"(--label_column)?"
+            f"(`label_column`, --label_column)?"
         )
     matrices: dict[str, np.ndarray] = {}
     for split, rows in cells.items():

@@ -158,8 +158,9 @@ class Seen:
             way = " If 0 is no class, as in ADE20K, give `reduce_labels` (--reduce_labels true)." if one_more else ""
             raise DataError(
                 f"{self.first[self.largest]}: the mask holds the class {self.largest}, but there are {len(names)} "
-                f"classes, 0 to {len(names) - 1}: {few(names, 5)}. Name all of them ({TEXT} or --class_names), or give "
-                f"the value of pixels that do not count by `ignore_index` (--ignore_index).{way}"
+                f"classes, 0 to {len(names) - 1}: {few(names, 5)}. Name all of them ({TEXT}, or `class_names`, "
+                "--class_names), or give the value of pixels that do not count by `ignore_index` (--ignore_index)."
+                f"{way}"
             )
 
     def numbered(self) -> list[str]:
@@ -184,9 +185,9 @@ class Seen:
                 way = f" If {', '.join(map(str, held))} are the classes, write them as 0 to {len(held) - 1}."
             raise DataError(
                 f"{self.first[self.largest]}: the mask holds the value {self.largest}, {found}: these may be no class "
-                f"ids.{way} Name all classes ({TEXT} beside the data, or --class_names). Threshold a mask that JPEG "
-                "or resizing blurred, and save it as PNG. Give the value of pixels that do not count by `ignore_index` "
-                "(--ignore_index)."
+                f"ids.{way} Name all classes ({TEXT} beside the data, or `class_names`, --class_names). "
+                "Threshold a mask that JPEG or resizing blurred, and save it as PNG. Give the value of pixels that do "
+                "not count by `ignore_index` (--ignore_index)."
             )
         return [str(i) for i in range(self.largest + 1)]
 

@@ -138,7 +138,10 @@ class MaskReader:
         if names is None:
             names = self.seen.numbered()
             if len(names) > 2:
-                self.notes.append(f"{len(names)} classes without names: name them in {TEXT} or {MAP} (--class_names).")
+                self.notes.append(
+                    f"{len(names)} classes without names: name them in {TEXT} or {MAP}, or by `class_names` "
+                    "(--class_names)."
+                )
             if self.seen.may_number_objects:
                 self.notes.append(
                     "each mask holds 0, 1, 2, ... to an end of its own: are these the numbers of its objects, not "

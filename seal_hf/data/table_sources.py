@@ -213,7 +213,7 @@ def chosen_split(known: Sequence[str], asked: str | None, source: str, usual: st
         found = known[0]
     if found is None:
         raise DataError(
-            f"{source} has no {wanted} split; it has {', '.join(known)}. Name one with --split, or give a file."
+            f"{source} has no {wanted} split; it has {', '.join(known)}. Name one by `split` (--split), or give a file."
             if known
             else f"{source} contains no file named after a split, such as {wanted}. Give a file."
         )

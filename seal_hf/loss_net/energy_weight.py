@@ -227,12 +227,14 @@ class Lessons(NamedTuple):
     def remedy(self, loss: str) -> str:
         """What to try next, after a run with the energy loss `loss`."""
         if self.since is not None:
-            return "the same run with --loss ce shows what the loss-net gained."
+            return "the same run with energy_loss='ce' (--loss ce) shows what the loss-net gained."
+        faster = "energy_loss='ce' (--loss ce) trains the same model in less time"
         if not self.ruled:
-            return "--loss ce trains the same model in less time; --energy_weight above 0 lets the loss-net teach."
+            return f"{faster}; `energy_weight` (--energy_weight) above 0 lets the loss-net teach."
         return (
-            f"--loss ce trains the same model in less time. Other losses than {loss} have little to gain here, since "
-            "the rule kept λ1 at 0. --energy_weight 0.1 --energy_weight_balance true lets the loss-net teach anyway."
+            f"{faster}. Other losses than {loss} have little to gain here, since the rule kept λ1 at 0. A constant "
+            "weight lets the loss-net teach anyway: energy_weight=0.1, energy_weight_balance=True (--energy_weight 0.1 "
+            "--energy_weight_balance true)."
         )
 
 

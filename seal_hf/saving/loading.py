@@ -280,8 +280,8 @@ def check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> Non
     if sorted(saved) == sorted(labels):
         raise ValueError(
             f"The classifier in {name} has the data's labels in another order: {shown}. Give the data's labels in "
-            "this order (by --label_columns, a labels.txt beside the file, or a ClassLabel), or start from an encoder "
-            "without a classifier."
+            "this order (by `label_columns`, --label_columns, a labels.txt beside the file, or a ClassLabel), or start "
+            "from an encoder without a classifier."
         )
     logger.warning(f"The classifier in {name} was trained for other labels ({shown}): training starts from its rows.")
 

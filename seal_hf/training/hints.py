@@ -39,27 +39,29 @@ def hints(args: Any, num_training_steps: int, weight: EnergyWeight | None = None
     if (warmup := args.get_warmup_steps(steps)) >= steps:
         found.append(
             f"The warm-up takes {warmup} step{'s' * (warmup != 1)} and the run has {steps}: the learning rate never "
-            f"reaches {args.learning_rate:g}. Give fewer --warmup_steps, or more epochs."
+            f"reaches {args.learning_rate:g}. Give fewer `warmup_steps` (--warmup_steps), or more epochs."
         )
     every = args.logging_steps if args.logging_steps >= 1 else args.logging_steps * steps
     if args.logging_strategy == "steps" and every > steps and not args.logging_first_step:
         found.append(
             f"No step is logged: `logging_steps` is {args.logging_steps:g} and the run has {steps}. Give "
-            f"--logging_steps {max(1, steps // 10)}."
+            f"{_set(logging_steps=max(1, steps // 10))}."
         )
     if weight is None or not weight.is_ruled:
         return found
     if args.eval_strategy == "no":
         found.append(
             f"λ1 stays at {BLIND_SHARE:g} of the task loss's pull: without evaluations during training, nothing tells "
-            "if the energy helps. Give --eval_strategy epoch and validation rows, or a weight: --energy_weight."
+            f"if the energy helps. Give {_set(eval_strategy='epoch')} and validation rows, or a weight: "
+            "`energy_weight` (--energy_weight)."
         )
     needed = 2 if weight.has_all_gold else 1  # with rewards, the first evaluation gives λ1 a value
     if args.eval_strategy != "no" and (evaluations := _evaluations_within(args, steps)) < needed:
         found.append(
             f"The energy teaches nothing: the run has {evaluations} evaluation{'s' * (evaluations != 1)} before its "
-            f"end, but only the {('first', 'second')[needed - 1]} one can give it a weight. Give --eval_strategy steps "
-            "--eval_steps 0.1, more epochs, or a weight: --energy_weight."
+            f"end, but only the {('first', 'second')[needed - 1]} one can give it a weight. Give "
+            f"{_set(eval_strategy='steps', eval_steps=0.1)}, more epochs, or a weight: `energy_weight` "
+            "(--energy_weight)."
         )
     return found
 
@@ -90,21 +92,28 @@ def hint_after(args: TrainingArguments, state: TrainerState) -> str | None:
     rises = before and better(*before, last) == last and abs(last - better(before)) > STILL_RISING * abs(last)
     if is_perfect or not rises:
         return None
-    longer = f"--num_train_epochs {2 * math.ceil(state.epoch or args.num_train_epochs)}"
+    longer = _set(num_train_epochs=2 * math.ceil(state.epoch or args.num_train_epochs))
     if args.max_steps > 0:
-        longer = f"--max_steps {2 * args.max_steps}"
+        longer = _set(max_steps=2 * args.max_steps)
     return (
         f"`{name}` of the validation rows still improved at the end, from {better(before):.4g} to {last:.4g}: the run "
-        f"was too short. Give a higher --learning_rate than {args.learning_rate:g}, or a longer run: {longer}."
+        f"was too short. Give a higher `learning_rate` (--learning_rate) than {args.learning_rate:g}, or a longer run: "
+        f"{longer}."
     )
 
 
 def learned_nothing(found: str, args: TrainingArguments) -> str:
     """The hint for a net whose outputs do not depend on its inputs, as `found` says."""
     return (
-        f"{found}: the net learned nothing from what it reads. Give a lower --learning_rate than "
+        f"{found}: the net learned nothing from what it reads. Give a lower `learning_rate` (--learning_rate) than "
         f"{args.learning_rate:g}, or a longer run if it had few steps."
     )
+
+
+def _set(**values: Any) -> str:
+    """Arguments with their values, as in Python and as on the command line."""
+    given = ", ".join(f"{name}={value!r}" for name, value in values.items())
+    return f"{given} ({' '.join(f'--{name} {value}' for name, value in values.items())})"
 
 
 def _evaluations_within(args: Any, steps: int) -> int:

@@ -77,7 +77,7 @@ def check_launched_net(args: SealTrainingArguments, accelerator: Accelerator, ta
     if kind in SHARDED:
         raise ValueError(
             f"The task-net has a CRF, which does not go with {kind.value}: use DDP, or no CRF "
-            "(--task_loss cross_entropy)."
+            "(task_loss='cross_entropy', --task_loss cross_entropy)."
         )
     if kind in DDP and args.ddp_find_unused_parameters:
         raise ValueError(

@@ -135,7 +135,7 @@ def test_a_folder_gives_its_test_split_and_says_so(tmp_path):
     assert read(tmp_path) == [{"text": "test"}] and "the rows of test.csv, its test split" in found.note
     assert read(tmp_path, split="validation") == read(tmp_path, split="dev") == [{"text": "dev"}]
     (tmp_path / "test.csv").unlink()
-    with pytest.raises(DataError, match="has no test split; it has train, validation. Name one with --split"):
+    with pytest.raises(DataError, match="has no test split; it has train, validation. Name one by `split` .--split"):
         open_table(str(tmp_path))
     (tmp_path / "dev.csv").unlink()
     assert read(tmp_path) == [{"text": "train"}]

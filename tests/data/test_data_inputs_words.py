@@ -340,7 +340,7 @@ def test_a_folder_of_columns_is_read_by_its_split(tmp_path):
     assert words() == [["C"]] and words(usual="train") == [["A"]] and words(split="validation") == [["B"]]
     assert SentenceFile(tmp_path, Needs()).notes == [f"{tmp_path} is a folder: the sentences of test.conll."]
     (tmp_path / "test.conll").unlink()
-    with pytest.raises(DataError, match="has no test split; it has validation, train. Name one with --split"):
+    with pytest.raises(DataError, match="has no test split; it has validation, train. Name one by `split` .--split"):
         words()
     with pytest.raises(DataError, match="`split` is 'dev', but .* is one file"):
         SentenceFile(tmp_path / "dev.conll", Needs(), split="dev")

@@ -35,9 +35,9 @@ from seal_hf.training.hints import hint_after, hints
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"warmup_steps": 18}, "The warm-up takes 18 steps and the run has 18: .* fewer --warmup_steps"),
+        ({"warmup_steps": 18}, "The warm-up takes 18 steps and the run has 18: .* fewer `warmup_steps`"),
         ({"warmup_steps": 17}, None),
-        ({"logging_steps": 19}, "No step is logged: `logging_steps` is 19 and the run has 18. Give --logging_steps 1"),
+        ({"logging_steps": 19}, "is 19 and the run has 18. Give logging_steps=1 .--logging_steps 1.\\."),
         ({"logging_steps": 19, "logging_first_step": True}, None),
         ({"logging_steps": 19, "logging_strategy": "epoch"}, None),
         ({"logging_steps": 0.5}, None),
@@ -111,8 +111,8 @@ def test_a_recipe_may_give_the_warm_up_as_a_share_on_both_lines_of_transformers(
     ("figures", "options", "said"),
     [
         ([0.4, 0.5, 0.6], {}, "`f1_macro` of the validation rows still improved at the end, from 0.5 to 0.6"),
-        ([0.5, 0.3, 0.6], {}, "still improved at the end, from 0.5 to 0.6: .* a longer run: --num_train_epochs 6"),
-        ([0.4, 0.6], {"max_steps": 6}, "or a longer run: --max_steps 12"),
+        ([0.5, 0.3, 0.6], {}, "at the end, from 0.5 to 0.6: .* longer run: num_train_epochs=6 .--num_train_epochs 6"),
+        ([0.4, 0.6], {"max_steps": 6}, "or a longer run: max_steps=12 .--max_steps 12"),
         ([0.4, 0.7, 0.6, 0.63], {}, None),
         ([0.4, 0.59, 0.6], {}, None),
         ([0.4, 1.0], {}, None),
@@ -139,13 +139,14 @@ def test_a_run_whose_last_evaluation_is_by_far_the_best_was_too_short(figures, o
     found = hint_after(args, state)
     assert (found is None) == (said is None)
     if said is not None:
-        assert re.search(said, found) and "Give a higher --learning_rate than 5e-05, or a longer run: " in found
+        assert re.search(said, found)
+        assert "Give a higher `learning_rate` (--learning_rate) than 5e-05, or a longer run: " in found
 
 
 def test_a_net_that_says_the_same_of_all_rows_learned_nothing(tmp_path):
     args = SealTrainingArguments(str(tmp_path), learning_rate=0.1)
     rows = np.array([[0.2, 0.7], [0.2, 0.705], [0.2, 0.702]])
-    said = "All 3 validation rows have the same probabilities, to 1%.* Give a lower --learning_rate than 0.1, or"
+    said = "All 3 validation rows have the same probabilities, to 1%.* lower `learning_rate` .--learning_rate. than 0.1"
     assert re.match(said, hint_of_collapse(rows, args) or "")
     for others in (
         rows + [[0, 0], [0.01, 0], [0, 0]],
@@ -213,13 +214,13 @@ def test_a_run_names_the_labels_that_it_misses(tmp_path, capsys):
 def test_a_program_says_that_its_net_learned_nothing(tmp_path, capsys):
     words = "--loss ce --use_cpu --max_train_rows 100 --learning_rate 3 --num_train_epochs 1".split()
     mlc.main(["--output_dir", str(tmp_path), *words])
-    assert "learned nothing from what it reads. Give a lower --learning_rate than 3" in capsys.readouterr().out
+    assert "reads. Give a lower `learning_rate` (--learning_rate) than 3" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("tags", "said"),
     [
-        ([["O", "O"], ["O"]], "All words of 2 validation sentences get the tag 'O': .* lower --learning_rate than 0.1"),
+        ([["O", "O"], ["O"]], "All words of 2 validation sentences get the tag 'O': .* lower `learning_rate`"),
         ([["O", "O"], ["B-X"]], None),
         ([["O"]], None),
         ([[], []], None),
@@ -246,13 +247,13 @@ def test_a_program_says_that_its_masks_are_no_better_than_one_for_all_images(dat
     assert figures["eval_mean_iou"] <= figures["eval_mean_mask_iou"]
     said = capsys.readouterr().out
     assert f"The mean IoU {figures['eval_mean_iou']:.4f} of validation images is not above " in said
-    assert "that of one mask for all: the net learned nothing from what it reads. Give a lower --learning_rate" in said
+    assert "that of one mask for all: the net learned nothing from what it reads. Give a lower `learning_rate`" in said
 
 
 def test_a_program_says_that_its_run_was_too_short(tmp_path, capsys):
     words = "--loss ce --use_cpu --max_train_rows 200 --learning_rate 1e-4 --num_train_epochs 3".split()
     mlc.main(["--output_dir", str(tmp_path), *words])
-    assert "too short. Give a higher --learning_rate than 0.0001, or a longer run" in capsys.readouterr().out
+    assert "too short. Give a higher `learning_rate` (--learning_rate) than 0.0001" in capsys.readouterr().out
 
 
 def test_a_net_behind_the_linear_baseline_is_told_so():

@@ -98,7 +98,7 @@ class LabelRuleReward(Rules):
             if hierarchy is None:
                 raise ValueError(
                     f"{self.where(rule)}A rule says `hierarchy: closed`, but the data have no hierarchy. Give "
-                    "--hierarchy FILE, or list the pairs [child, parent] in the rule."
+                    "`hierarchy` (--hierarchy FILE), or list the pairs [child, parent] in the rule."
                 )
             pairs = [(child, parent) for child, above in enumerate(hierarchy.parents) for parent in above]
         else:

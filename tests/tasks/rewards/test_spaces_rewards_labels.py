@@ -124,7 +124,7 @@ def test_a_count_that_some_label_set_has_is_taken(tmp_path, rule):
 
 
 def test_a_closed_hierarchy_needs_one(tmp_path):
-    with pytest.raises(ValueError, match="the data have no hierarchy. Give --hierarchy FILE"):
+    with pytest.raises(ValueError, match="the data have no hierarchy. Give `hierarchy` .--hierarchy FILE"):
         LabelRuleReward([Rule("hierarchy", (), "closed")], LABELS)
     (tmp_path / "rules.yaml").write_text("rules:\n- hierarchy: closed\n")
     with pytest.raises(ValueError, match=r"rules\.yaml, line 2: A rule says `hierarchy: closed`"):
