@@ -359,8 +359,9 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             trainer refuses a loss-net of another kind.
         freeze_encoder (`bool`, default False): train only the head of a text classifier, on features of its frozen
             encoder. They are computed once per row, without dropout, and kept in `loss_net_feature_cache`, or in
-            `_features` in the output folder. A pooler belongs to the head. A loss-net's own encoder (`separate`) is
-            frozen too; a `shared` one reads the same features. The saved model is whole and plain.
+            `_features` in the output folder. The head, to which a pooler belongs, learns at the one `learning_rate`. A
+            loss-net's own encoder (`separate`) is frozen too; a `shared` one reads the same features. The saved model
+            is whole and plain.
         loss_net_feature_cache (`str`, optional): a folder. The loss-net's own pretrained encoder is frozen; its
             features are computed once for all rows and read from this folder.
         adapter_export (`str`, default `"auto"`): how a task-net with adapters is saved and pushed: `merged` into plain
