@@ -148,10 +148,11 @@ class TwoNetTrainer(StructuredTrainer):
         task_net = model.task_net if isinstance(model, SealModel) else model
         seal = kind.from_task_net(task_net, loss_net_encoder=args.loss_net_encoder)
         built = seal.loss_net.config
-        logger.warning(
-            f"`model` is a plain {type(task_net).__name__}: built a fresh loss-net for it (encoder: "
-            f"{built.encoder_mode}, energy: {built.energy}), as {kind.__name__}.from_task_net does."
-        )
+        if self.space is None:  # the first net; `model_init` makes further ones
+            logger.warning(
+                f"`model` is a plain {type(task_net).__name__}: built a fresh loss-net for it (encoder: "
+                f"{built.encoder_mode}, energy: {built.energy}), as {kind.__name__}.from_task_net does."
+            )
         return seal
 
     def call_model_init(self, trial: Any = None) -> nn.Module:

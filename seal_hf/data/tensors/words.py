@@ -23,6 +23,7 @@ from ...core.space import UNLABELLED
 from ...core.tensors import IGNORED
 from ...utils.files import loading
 from ...utils.gate import TOKENIZER, check_origin, check_trust, no_questions
+from ...utils.messages import one_line
 from ...utils.options import check_value
 from ..common import DataError
 from .collators import TensorRows, padding_id
@@ -48,7 +49,7 @@ def saved_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
     except (OSError, ValueError) as error:
         raise ValueError(
             f"{name} lacks a tokenizer for raw inputs. Save the one that the model was trained with there: "
-            f"tokenizer.save_pretrained(folder). What was found: {str(error).splitlines()[0]}"
+            f"tokenizer.save_pretrained(folder). What was found: {one_line(str(error).splitlines()[0], 300)}"
         ) from error
 
 

@@ -144,7 +144,10 @@ def test_the_trainer_gives_a_plain_model_its_loss_net_and_says_so(classifier, tm
     ]
     set_seed(5)
     assert torch.equal(found, trained(SealForMultiLabel.from_task_net(plain(classifier)), tmp_path, seed=5))
-    assert torch.equal(found, trained(lambda: plain(classifier), tmp_path, seed=5))  # of `model_init`
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "seal_hf"):
+        assert torch.equal(found, trained(lambda: plain(classifier), tmp_path, seed=5))  # of `model_init`
+    assert sum("fresh loss-net" in message for message in caplog.messages) == 1  # not for each net that it makes
     shared = trained(plain(classifier), tmp_path, loss_net_encoder="shared")
     assert len(shared) < len(found)
 
