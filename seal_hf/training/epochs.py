@@ -210,7 +210,7 @@ class Patience(EarlyStoppingCallback):
             name, count = args.metric_for_best_model.removeprefix("eval_"), self.early_stopping_patience_counter
             logger.warning(
                 f"Stopped early, after {state.epoch:.3g} of {state.num_train_epochs} epochs: `{name}` of the "
-                f"validation rows has not improved in {count} evaluations (`patience`, --patience "
+                f"validation rows has not improved in {count} evaluations (--patience "
                 f"{self.early_stopping_patience}; 0 never stops early)."
             )
 

@@ -10,7 +10,7 @@ import pytest
 import tiny_run
 import torch
 
-from seal_hf import EnergyTrainer, EnergyTrainingArguments, TensorRows
+from seal_hf import EnergyTrainer, EnergyTrainingArguments, SealForMultiLabel, TensorRows
 from seal_hf.lab.compare.runner import EARLIER, Runs, claim_folder
 from seal_hf.saving import mark_complete
 from seal_hf.saving.checkpoints import RECORD, check_same_run, plain
@@ -42,7 +42,10 @@ CHANGES = {  # what is changed -> how the refusal names it
     "loss": (dict(loss="ranking"), "energy_loss: was 'nce', now 'ranking'"),
     "length": (dict(num_train_epochs=4), "num_train_epochs: was 3, now 4"),
     "schedule": (dict(lr_scheduler_type="cosine"), "lr_scheduler_type: was 'linear', now 'cosine'"),
-    "model": (dict(encoder="shared"), "loss_net_encoder: was 'separate', now 'shared'"),
+    "model": (
+        dict(nets=SealForMultiLabel.for_data(tiny_run.Names, hidden_size=8)),
+        "model: was 'MLPForMultiLabel, ",
+    ),
 }
 
 
