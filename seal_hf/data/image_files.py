@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Collection
-from os.path import commonprefix
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from string import digits as DIGITS
 from typing import Any
 
 import numpy as np
@@ -18,20 +16,14 @@ from .late import datasets
 from .name_files import Colour
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
-RANGE_16 = 2**16 - 1  # largest value of 16 bits
-FOLDERS = (  # names of folders of images and of their masks, also in capitals: ours, and those of well-known data
-    ("images", "masks"),
-    ("JPEGImages", "SegmentationClassPNG"),
-    ("JPEGImages", "SegmentationClass"),
-    ("img_dir", "ann_dir"),
-    ("images", "annotations"),
-    ("images", "labels"),
-    ("imgs", "masks"),
-    ("image", "mask"),
-    ("image", "label"),
-)
-ENDINGS = ("_mask", "_segmentation", "_label", "_labels", "_gt", "_seg")  # of masks in the folder of their images
-BESIDE = (("", "_masks"), ("", "_labels"), ("", "annot"), ("_images", "_masks"))  # after `train` and other splits
+RANGE_8, RANGE_16 = 2**8 - 1, 2**16 - 1  # largest values of 8 and 16 bits
+MOST_CLEAR = 0.9  # share of pixels near black or white in a mask that JPEG blurred
+
+
+def is_image(file: Path) -> bool:
+    """True for a file with pixels, also of a type that is not read."""
+    kind = mimetypes.guess_type(file.name)[0] or ""
+    return file.suffix.lower() in IMAGE_SUFFIXES or (kind.startswith("image/") and "svg" not in kind)
 
 
 def files_by_stem(folder: Path) -> dict[str, Path]:
@@ -49,7 +41,7 @@ def files_by_stem(folder: Path) -> dict[str, Path]:
                     f"{file}: {other.name} beside it has the same name apart from the suffix, but this name says which "
                     "mask belongs to an image. Remove or rename one of them."
                 )
-        elif (mimetypes.guess_type(file.name)[0] or "").startswith("image/"):
+        elif is_image(file):
             raise DataError(
                 f"{file}: images of type {file.suffix} are not supported. Convert them to one of "
                 f"{', '.join(IMAGE_SUFFIXES)}, masks to .png."
@@ -99,7 +91,7 @@ class MaskFiles:
 
     def values(self, mask: Any, where: str | None = None) -> np.ndarray:
         """The stored values of a mask: indices of a palette; grey values of a GIF, which has nothing else, and of a
-        palette of black and white alone, in any order; 0 and 1 for one bit.
+        palette of black and white alone, in any order; 0 and 1 for one bit; 0 and 255 of a JPEG.
 
         Args:
             where: the place, for messages; default: `mask`, the path of a file.
@@ -111,6 +103,8 @@ class MaskFiles:
         if self._ids is not None:
             return self._of_colours(as_rgb(pixels(image), where or str(mask)), where or str(mask))
         values = _array(image)
+        if getattr(image, "format", None) == "JPEG":
+            return _of_jpeg(values, where or str(mask))
         if getattr(image, "mode", None) != "P":
             return values
         given = np.reshape(image.getpalette("RGB"), (-1, 3))
@@ -145,11 +139,39 @@ class MaskFiles:
         return np.array([self._ids[colour] for colour in colours], np.uint8)[which].reshape(drawn.shape[:2])
 
 
-def is_coloured(mask: Path) -> bool:
-    """True for a mask with red, green and blue, not one whose alpha channel says all."""
-    values = np.asarray(opened(mask))
-    varies = values.ndim == 3 and (values[..., :3] != values[0, 0, :3]).any()
-    return values.shape[2:] == (3,) or (values.shape[2:] == (4,) and bool(varies))
+def are_coloured(masks: Iterable[Path], colours: Collection[Colour]) -> bool:
+    """True for masks that are drawn in these colours of classes. Others hold ids, perhaps one in three equal channels,
+    or in the alpha channel."""
+    for mask in masks:
+        values = np.asarray(opened(mask))
+        varies = values.ndim == 3 and bool((values[..., :3] != values[0, 0, :3]).any())
+        if values.shape[2:] != (3,) and not (values.shape[2:] == (4,) and varies):
+            return False
+        if (values[..., :1] != values[..., :3]).any():
+            return True
+        greys = np.unique(values[..., 0]).tolist()
+        if any((grey, grey, grey) not in colours for grey in greys):
+            return False
+        if greys[-1] >= len(colours):
+            return True
+    return True
+
+
+def _of_jpeg(values: np.ndarray, where: str) -> np.ndarray:
+    """0 and 255 of a mask that JPEG blurred.
+
+    Raises:
+        DataError: the mask holds more than black and white.
+    """
+    grey = values if values.ndim == 2 else values.mean(-1)
+    is_white = grey >= RANGE_8 / 2
+    is_clear = np.abs(grey - RANGE_8 * is_white) < RANGE_8 / 4
+    if (grey.max() and not is_white.any()) or is_clear.mean() < MOST_CLEAR:
+        raise DataError(
+            f"{where}: a mask in a JPEG file, which changes class ids, and it is not black and white. Save the masks "
+            "as PNG from their source."
+        )
+    return (RANGE_8 * is_white).astype(np.uint8)
 
 
 def _is_black_and_white(palette: np.ndarray, used: np.ndarray) -> bool:
@@ -249,96 +271,3 @@ def resized(array: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
 
 def size_of(array: np.ndarray) -> str:
     return f"{array.shape[0]} x {array.shape[1]}"
-
-
-def image_folders(folder: Path) -> tuple[Path, Path] | None:
-    """The folders of images and of masks in a folder; None if it lacks one of them."""
-    below = {each.name.lower(): each for each in visible(folder) if each.is_dir()} if folder.is_dir() else {}
-    found = ([below.get(name.lower()) for name in names] for names in FOLDERS)
-    return next(((images, masks) for images, masks in found if images and masks), None)
-
-
-def has_both(folder: Path) -> bool:
-    """True for a folder with images and masks, whose names end in one of [`ENDINGS`]."""
-    stems = [each.stem for each in visible(folder) if each.suffix.lower() in IMAGE_SUFFIXES]
-    return {stem.endswith(ENDINGS) for stem in stems} == {True, False}
-
-
-def folders_beside(folder: Path) -> list[tuple[Path, Path]]:
-    """The folders of images in a folder that have their masks beside them, as `train` and `train_masks`."""
-    below = {each.name.lower(): each for each in visible(folder) if each.is_dir()}
-    found = ((name, name.removesuffix(own) + other) for own, other in BESIDE for name in below if name.endswith(own))
-    return [(below[images], below[masks]) for images, masks in found if masks in below and masks != images]
-
-
-def paired_files(images: Path, masks: Path, listed: Path | None = None) -> list[tuple[Path, Path]]:
-    """The files in a folder of images, sorted by name, each with its mask. The names may differ as [`_by_images`]
-    says. Of one folder with both, masks are the files whose names end in one of [`ENDINGS`].
-
-    Args:
-        listed: a list of the images to take, see [`_names_in`]; default: all.
-
-    Raises:
-        DataError: an image without a mask or a mask without an image; or as [`files_by_stem`].
-    """
-    pictures, drawn = files_by_stem(images), files_by_stem(masks)
-    if images == masks:
-        pictures = {stem: file for stem, file in drawn.items() if not stem.endswith(ENDINGS)}
-        drawn = {stem: file for stem, file in drawn.items() if stem.endswith(ENDINGS)}
-    drawn = _by_images(drawn, pictures)
-    if listed is not None:
-        names = _names_in(listed, pictures)
-        if not names:
-            raise DataError(f"{listed}: names no image. Correct the list, or remove it.")
-        for what, of, part in (("image", pictures, images), ("mask", drawn, masks)):
-            if (missing := next((name for name in names if name not in of), None)) is not None:
-                raise DataError(
-                    f"{listed}: names {missing!r}, but no {what} in {part} is called so. Correct the list, or remove "
-                    "it."
-                )
-        pictures, drawn = ({name: of[name] for name in names} for of in (pictures, drawn))
-    for have, lack, part in ((pictures, drawn, masks), (drawn, pictures, images)):
-        alone = sorted(set(have) - set(lack))
-        if alone:
-            others = f", nor for {len(alone) - 1} others" if len(alone) > 1 else ""
-            raise DataError(
-                f"{have[alone[0]]}: no file of this name in {part}{others}. Give each image one mask of its "
-                f"name ({', '.join(IMAGE_SUFFIXES)}), or remove it."
-            )
-    return [(pictures[stem], drawn[stem]) for stem in pictures]
-
-
-def _names_in(listed: Path, images: Collection[str]) -> list[str]:
-    """The names of images in a list, without suffixes and folders: a line is a name, or begins with one."""
-    lines = [line.strip() for line in listed.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    return [whole if (whole := _name_of(line)) in images else _name_of(line.split()[0]) for line in lines]
-
-
-def _name_of(file: str) -> str:
-    path = Path(file)
-    return path.stem if path.suffix.lower() in IMAGE_SUFFIXES else path.name
-
-
-def _by_images(masks: dict[str, Path], images: Collection[str]) -> dict[str, Path]:
-    """Masks by the names of images. The names of all masks may end alike, as `a_mask` for `a`, and those of all images
-    and masks may begin and end alike, as `image_1` and `mask_1`, or `1_training` and `1_manual1`."""
-    if masks.keys() & set(images):
-        return masks
-    known = [sum(stem[: len(stem) - n] in images for stem in masks) for n in range(len(_end([*masks])) + 1)]
-    if length := known.index(max(known)):  # that of the ending without which most masks are images; 0 for none
-        return {stem[:-length]: file for stem, file in masks.items()}
-    own, of_images = _different_parts([*masks]), _different_parts([*images])
-    if own.keys() == of_images.keys() and len(own) == len(masks) == len(images) > 1:
-        return {of_images[part]: masks[own[part]] for part in of_images}
-    return masks
-
-
-def _different_parts(stems: list[str]) -> dict[str, str]:
-    """The part of each name in which names differ -> the name. Digits are in that part, as in 10, 11, 12."""
-    begin, end = commonprefix(stems).rstrip(DIGITS), _end(stems).lstrip(DIGITS)
-    return {stem[len(begin) : len(stem) - len(end)]: stem for stem in stems}
-
-
-def _end(stems: list[str]) -> str:
-    """How all names end."""
-    return commonprefix([stem[::-1] for stem in stems])[::-1]

@@ -286,8 +286,9 @@ def load_masks(
     Args:
         dataset: `digits` (default), drawn from scikit-learn's, with one class of objects; `digit_classes`, with ten; a
             folder of `.npz` files, one per split, each with arrays `images` (N, H, W, 3) and `masks` (N, H, W); one
-            such file; COCO's annotations, a `.json` or a folder with them; a folder with `images` and `masks`, files of
-            equal stems, or with these below `train`, `validation` and `test`; the name of a folder below `data_dir`; or
+            such file; COCO's annotations, a `.json` or a folder with them; a folder of images and masks, which belong
+            together by their names or by a list, see `mask_pairs.py`; a `.csv` with the names of images and masks; the
+            name of a folder below `data_dir`; or
             data with a column of images and one of masks: parquet, a folder of `save_to_disk`, `owner/name` on
             the Hub, a `datasets.Dataset` or `DatasetDict`, a pandas frame, a mapping of split names to these.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
@@ -354,7 +355,7 @@ def _read(
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
     name = "digits" if dataset is None else dataset
     embedded = isinstance(name, str) and name in EMBEDDED
-    path = find_data(dataset, data_dir, (".npz", ".parquet", ".json"), list(EMBEDDED))
+    path = find_data(dataset, data_dir, (".npz", ".parquet", ".json", ".csv", ".tsv"), list(EMBEDDED))
     if embedded or (path is not None and not is_stored(path)):
         for option, column in zip(("image_column", "mask_column"), columns, strict=True):
             if column is not None:

@@ -1,8 +1,8 @@
 """Images, with or without gold masks, read one at a time: for training, evaluation and prediction.
 
-They come from an image file; a folder of image files; a folder with `images/` and gold masks in `masks/`, or one in
-another usual layout; COCO's annotations; an `.npz` file with `images` (N, H, W, 3) uint8 and gold `masks` (N, H, W); or
-tables with a column of images and one of masks.
+They come from an image file; a folder of image files; a folder of images and gold masks, which `mask_pairs.py` pairs;
+COCO's annotations; an `.npz` file with `images` (N, H, W, 3) uint8 and gold `masks` (N, H, W); or tables with a column
+of images and one of masks.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from .common import DataError, id_column
 from .image_files import (
     IMAGE_SUFFIXES,
     MaskFiles,
+    are_coloured,
     as_rgb,
     files_by_stem,
-    folders_beside,
-    has_both,
-    image_folders,
-    is_coloured,
-    paired_files,
+    is_image,
     pixels,
     size_of,
 )
 from .image_tables import check_files
+from .mask_lists import TABLES as LISTS
+from .mask_lists import names_masks, without_masks
+from .mask_pairs import find_pairs
 from .mask_values import MaskValues, find_names
 from .name_files import colours_beside
 from .row_tables import Chunk, parts
 from .stored_arrays import StoredArray
-from .table_sources import ALL, SPLIT_WORDS, Tables, by_split, chosen_split, is_stored, split_of, tables_of
+from .table_sources import ALL, Tables, by_split, chosen_split, is_stored, split_of, tables_of
 
 # --- COCO's annotations -----------------------------------------------------------------------------------------------
 # A `.json` with `images`, `categories` and `annotations`, whose `segmentation` is polygons or a run-length encoding.
@@ -51,6 +51,7 @@ BACKGROUND = "background"
 NO_CLASS = (BACKGROUND, "_background_", "__background__", "__ignore__")  # names of what no object is
 MOST_PIXELS = 1 << 28  # of a mask
 KEYS = {"images", "annotations", "categories"}
+BLURRED = "masks are JPEG files, which blurs them: values from 128 on are read as 255, others as 0."
 EXPORT = "Export polygons of labelme, CVAT, Supervisely or YOLO as COCO's annotations, or as masks."
 
 
@@ -404,35 +405,44 @@ def pictures_by_split(path: Path) -> dict[str, Pictures]:
         return {split: _of_arrays(file, True) for split, file in named.items()}
     if not path.exists():
         raise DataError(f"{path}: no such file or folder.")
-    if path.is_file() and path.suffix.lower() != ".json":
+    if path.is_file() and path.suffix.lower() not in (".json", *LISTS):
         raise DataError(
-            f"{path}: expected a folder with images/ and masks/, an .npz or .parquet file, or annotations of COCO."
+            f"{path}: expected a folder with images/ and masks/, a .csv that names images and their masks, an .npz or "
+            ".parquet file, or annotations of COCO."
         )
-    pair = image_folders(path)
-    drawn = pair is not None and any(file.suffix.lower() in IMAGE_SUFFIXES for file in pair[1].rglob("*"))
-    if not drawn and (annotated := coco_files(path)):
+    while path.is_dir() and len(only := visible(path)) == 1 and only[0].is_dir() and not split_of(only[0].name):
+        path = only[0]  # as of an archive
+    pairs = None if path.suffix.lower() == ".json" else find_pairs(path)
+    if pairs is None and (annotated := coco_files(path)):
         return _of_coco(annotated, path if path.is_dir() else path.parent)
-    folders = _folders(path)
-    pairs = {split: paired_files(*found) for split, found in folders.items()}
-    read, names, notes = _mask_files(path, next(iter(pairs.values()))[0][1])
-    splits = {split: _of_files(read, names, some) for split, some in pairs.items()}
-    other = next(
-        ((image, mask) for some in pairs.values() for image, mask in some if image.stem not in mask.stem), None
-    )
-    notes += [f"the mask of {other[0].name} is {other[1].name}, and so on."] if other else []
-    next(iter(splits.values())).notes += notes
-    masks, listed = next((masks, listed) for _, masks, listed in folders.values())
-    if listed is not None:
-        left = len(files_by_stem(masks)) - len({name for rows in splits.values() for name in rows.names})
-        said = f"{left} masks are not read, since no list of a split names them."
-        said = "1 mask is not read, since no list of a split names it." if left == 1 else said
-        next(iter(splits.values())).notes += [said] if left else []
-    read_from = {part for images, masks, _ in folders.values() for part in (images, masks, images.parent)}
-    for folder in visible(path):
-        if folder.is_dir() and folder not in read_from and any(folder.name in words for words in SPLIT_WORDS.values()):
-            said = f"{folder.name}/ is not read, since its masks are missing: put them into {folder.name}_masks/."
-            next(iter(splits.values())).notes.append(said)
+    if pairs is None:
+        raise _no_masks(path)
+    read, names, notes = _mask_files(path, [mask for some in pairs.splits.values() for _, mask in some])
+    splits = {split: _of_files(read, names, some) for split, some in pairs.splits.items()}
+    next(iter(splits.values())).notes += notes + pairs.notes
     return splits
+
+
+def _no_masks(path: Path) -> DataError:
+    if path.is_file():
+        return DataError(f"{path}: no line names an image file and its mask that exist. {EXPORT}")
+    beside = [each for each in visible(path.parent) if each.is_dir() and names_masks(each.name)]
+    if (
+        masks := next((each for each in beside if without_masks(each.name).strip("_-") == path.name), None)
+    ) is not None:
+        return DataError(
+            f"{path}: holds images alone; their masks are beside it, in {masks.name}/. Give the folder of both, "
+            f"{path.parent}."
+        )
+    image = next((file for file in path.rglob("*") if is_image(file)), None)
+    shown = ", ".join([p.name for p in visible(path)][:8]) or "nothing"
+    none = f"no images of type {', '.join(IMAGE_SUFFIXES)}; found {shown}"
+    what = none if image is None else f"has images, such as {image.relative_to(path)}, but no masks"
+    return DataError(
+        f"{path}: {what}; expected .npz files (one per split), or folders images/ and masks/, train/ and train_masks/, "
+        "or other names that say which are masks; files such as a.jpg and a_mask.png; a .csv that names both; or "
+        f"COCO's annotations in a .json. {EXPORT}"
+    )
 
 
 def pictures_of_tables(
@@ -521,85 +531,19 @@ def _of_files(read: MaskFiles, names: list[str] | None, pairs: Sequence[tuple[Pa
     )
 
 
-def _mask_files(path: Path, mask: Path) -> tuple[MaskFiles, list[str] | None, list[str]]:
+def _mask_files(path: Path, masks: Sequence[Path]) -> tuple[MaskFiles, list[str] | None, list[str]]:
     """What reads the masks of a folder; the names of their classes if they are drawn in colours that a file beside the
-    data names, and a note. Of two classes, the background comes first."""
+    data names, and notes. Of two classes, the background comes first."""
+    notes = [BLURRED] if any(mask.suffix.lower() in (".jpg", ".jpeg") for mask in masks) else []
     colours = colours_beside(path) or colours_beside(path.parent)
-    if colours is None or not is_coloured(mask):
-        return MaskFiles(), None, []
+    if colours is None or not are_coloured(masks, colours[1].values()):
+        return MaskFiles(), None, notes
     file, found = colours
+    if len(found) > MOST_CLASSES:
+        raise DataError(f"{file}: {len(found)} classes, more than {MOST_CLASSES}. Leave out those that no mask has.")
     names = sorted(found, key=lambda name: len(found) == 2 and name.lower() not in NO_CLASS)
     ids = {found[name]: i for i, name in enumerate(names)}
     return MaskFiles(ids, file), names, [f"masks are read by the colours in {file.name}."]
-
-
-Found = tuple[Path, Path, Path | None]  # folders of images and masks, and a list of the images to take
-
-
-def _folders(path: Path) -> dict[str, Found]:
-    """Split -> the folders of its images and masks."""
-    if (found := image_folders(path)) is not None:
-        below = [each for each in visible(found[0]) if each.is_dir()]
-        pairs = [(each, each, found[1] / each.name) for each in below]
-        if pairs := [pair for pair in pairs if split_of(pair[0].name) or pair[2].is_dir()]:
-            return _by_split(found[0], pairs)
-        places = (path / "ImageSets" / "Segmentation", path)
-        lists = {split: listed for place in places for split, listed in _lists(place)}
-        return {split: (*found, listed) for split, listed in lists.items()} or {ALL: (*found, None)}
-    if (path / "images").is_dir():
-        raise DataError(
-            f"{path}: has images/ but no masks/ beside it. Put the masks there, under the same names. {EXPORT}"
-        )
-    pairs = [(images, images, masks) for images, masks in folders_beside(path) if split_of(images.name)]
-    for folder in visible(path):
-        if folder.is_dir() and (pair := image_folders(folder)):
-            pairs.append((folder, *pair))
-        elif (folder / "images").is_dir() and split_of(folder.name):
-            pairs.append((folder, folder / "images", folder / "masks"))
-        elif folder.is_dir() and split_of(folder.name) and has_both(folder):
-            pairs.append((folder, folder, folder))
-    folders = _by_split(path, pairs)
-    if not folders and has_both(path):
-        return {ALL: (path, path, None)}
-    if not folders:
-        beside = next((masks for images, masks in folders_beside(path.parent) if images == path), None)
-        if beside is not None:
-            raise DataError(
-                f"{path}: holds images alone; their masks are beside it, in {beside.name}/. Give the folder of both, "
-                f"{path.parent}."
-            )
-        shown = ", ".join([p.name for p in visible(path)][:8]) or "nothing"
-        raise DataError(
-            f"{path}: found {shown}; expected .npz files (one per split), or folders images/ and masks/, here or below "
-            "train/, validation/ and test/; VOC's JPEGImages/ and SegmentationClass/, or img_dir/ and ann_dir/; "
-            f"train/ and train_masks/; or COCO's annotations in a .json. {EXPORT}"
-        )
-    return folders
-
-
-def _by_split(path: Path, pairs: Sequence[tuple[Path, Path, Path]]) -> dict[str, Found]:
-    """Folders of images and of masks by the name of a folder, which must be that of a split."""
-    named, others = by_split(pairs, path, lambda pair: pair[0].name, "folders")
-    if others:
-        raise DataError(
-            f"{others[0][0]}: the name is not that of a split, but it has images and masks. Call it train, validation "
-            "or test, or move it elsewhere."
-        )
-    for _, images, masks in named.values():
-        if not masks.is_dir():
-            raise DataError(
-                f"{images}: these images have no masks, since there is no folder {masks}. Put the masks there, under "
-                "the same names, or move the images elsewhere."
-            )
-    return {split: (images, masks, None) for split, (_, images, masks) in named.items()}
-
-
-def _lists(place: Path) -> Iterator[tuple[str, Path]]:
-    """Each split with a list of its images in a folder, as `train.txt`, and the list."""
-    for split, words in SPLIT_WORDS.items():
-        file = next((place / f"{word}.txt" for word in words if (place / f"{word}.txt").is_file()), None)
-        if file is not None:
-            yield split, file
 
 
 def _files(files: list[Path], read: Callable[[Path], np.ndarray]) -> Arrays:

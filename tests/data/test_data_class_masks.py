@@ -342,6 +342,23 @@ def test_of_two_colours_the_background_is_the_first_class(tmp_path):
     assert load_masks(str(tmp_path)).label_names == ["background", "foreground"]
 
 
+def test_ids_in_equal_channels_are_no_colours(tmp_path):
+    """Beside a file of colours. Oracle: the masks."""
+    images, masks = pictures()
+    write_colours(tmp_path, images, masks, "class_dict.csv")
+    write(tmp_path, images, np.stack([masks] * 3, -1))
+    assert_read(load_masks(str(tmp_path)), images, masks)
+
+
+def test_a_file_with_more_colours_than_a_mask_may_have_is_refused(tmp_path):
+    images, masks = pictures()
+    write_colours(tmp_path, images, masks, "class_dict.csv")
+    with (tmp_path / "class_dict.csv").open("a") as file:
+        file.write("".join(f"more {i},1,2,{i}\n" for i in range(255)))
+    with pytest.raises(DataError, match="class_dict.csv: 260 classes, more than 255. Leave out"):
+        load_masks(str(tmp_path))
+
+
 def test_a_file_of_names_may_begin_with_a_byte_order_mark(tmp_path):
     images, masks = pictures()
     np.savez(tmp_path / "all.npz", images=images, masks=masks)

@@ -161,7 +161,11 @@ def test_mistakes_are_named_with_their_place(tmp_path):
     refused("empty: no images. Give at least one of type .png", "empty")
     refused("a.ppm: images of type .ppm are not supported. Give an image file of type .png", "a.ppm")
     refused("a.ppm: images of type .ppm are not supported. Convert them", "")
-    refused(r"empty: found nothing; expected .npz files .*, or folders images/ and masks/", "empty", gold=True)
+    refused(
+        r"empty: no images of type .*; found nothing; expected .npz files .*, or folders images/ and masks/",
+        "empty",
+        gold=True,
+    )
     np.savez(tmp_path / "none.npz", images=images[:0])
     refused("none.npz: no images. Give at least one", "none.npz")
     np.savez(tmp_path / "floats.npz", images=images / 255)
@@ -178,7 +182,7 @@ def test_mistakes_are_named_with_their_place(tmp_path):
 def test_damaged_and_lonely_files_are_named(tmp_path):
     images, masks = pictures(2)
     save(tmp_path / "images/a.png", images[0])
-    with pytest.raises(DataError, match="has images/ but no masks/ beside it"):
+    with pytest.raises(DataError, match="images: has images, such as a.png, but no masks"):
         pictures_of(tmp_path, gold=True)
     save(tmp_path / "masks/b.png", masks[0])
     with pytest.raises(DataError, match="a.png: no file of this name in .*masks"):

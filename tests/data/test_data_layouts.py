@@ -476,17 +476,17 @@ def test_each_split_may_have_its_masks_beside_it(tmp_path, names):
 def test_names_of_images_and_masks_may_begin_and_end_alike(tmp_path, names):
     """As in DRIVE and DeepGlobe. Oracle: the same files with equal names."""
     write_masks(tmp_path / "plain" / "images", tmp_path / "plain" / "masks", range(10, 22))
-    write_masks(tmp_path / "images", tmp_path / "masks", range(10, 22))
+    write_masks(tmp_path / "own" / "images", tmp_path / "own" / "masks", range(10, 22))
     for part, name in zip(("images", "masks"), names, strict=True):
-        for file in [*(tmp_path / part).iterdir()]:
+        for file in [*(tmp_path / "own" / part).iterdir()]:
             file.rename(file.with_stem(name.format(file.stem)))
-    data, plain = load_masks(str(tmp_path)), load_masks(str(tmp_path / "plain"))
+    data, plain = load_masks(str(tmp_path / "own")), load_masks(str(tmp_path / "plain"))
     assert (data.train.images == plain.train.images).all() and (data.train.masks == plain.train.masks).all()
     assert f"the mask of {names[0].format(10)}.png is {names[1].format(10)}.png, and so on." in data.notes
-    file = next((tmp_path / "masks").iterdir())
+    file = next((tmp_path / "own" / "masks").iterdir())
     file.rename(file.with_stem(names[1].format(99)))
     with pytest.raises(DataError, match="no file of this name in"):
-        load_masks(str(tmp_path))
+        load_masks(str(tmp_path / "own"))
 
 
 @pytest.mark.parametrize("ending", ["_mask", "_segmentation"])
@@ -533,7 +533,9 @@ def test_lists_of_splits_beside_the_folders_are_read(tmp_path, line):
         (tmp_path / f"{split}.txt").write_text("".join(line.format(i) + "\n" for i in numbers))
     data = load_masks(str(tmp_path))
     assert [numbers_of(rows) for rows in (data.train, data.validation)] == [[*n] for n in parts.values()]
-    assert "1 mask is not read, since no list of a split names it." in data.notes
+    names_masks = "masks" in line
+    left = "1 mask is not read, since no list of a split names it."
+    assert ("images and masks are those that train.txt and val.txt names." if names_masks else left) in data.notes
     (tmp_path / "val.txt").write_text("\n")
     with pytest.raises(DataError, match="val.txt: names no image. Correct the list"):
         load_masks(str(tmp_path))
@@ -543,19 +545,117 @@ def test_lists_of_splits_beside_the_folders_are_read(tmp_path, line):
         load_masks(str(tmp_path))
     with (tmp_path / "test.txt").open("a") as file:
         file.write("epoch 1\n")
-    with pytest.raises(DataError, match="test.txt: names 'epoch', but no image in .*images is called so. Correct"):
+    with pytest.raises(
+        DataError, match="test.txt.*('epoch', but no image with a mask is called so. Correct|no image file 'epoch')"
+    ):
+        load_masks(str(tmp_path))
+
+
+PUBLISHED = {  # of each image, and of its mask; those of Cityscapes, DRIVE, a patient each, ISIC, Pets, Inria, GlaS
+    "cities": ("leftImg8bit/{0}/a{1}/a{1}_{2}_19_leftImg8bit.png", "gtFine/{0}/a{1}/a{1}_{2}_19_gtFine_labelIds.png"),
+    "retinas": ("{0}/images/{2}_{0}.tif", "{0}/1st_manual/{2}_manual1.gif"),
+    "patients": ("kaggle/TCGA_{1}/TCGA_{1}_{2}.tif", "kaggle/TCGA_{1}/TCGA_{1}_{2}_mask.tif"),
+    "challenge": ("X-2017_{0}_Data/X_{2}.png", "X-2017_{0}_Part1_GroundTruth/X_{2}_segmentation.png"),
+    "trimaps": ("images/Cat_{2}.png", "annotations/trimaps/Cat_{2}.png"),
+    "archive": ("Aerial/{0}/images/a{2}.tif", "Aerial/{0}/gt/a{2}.tif"),
+    "one folder": ("{0}_{2}.bmp", "{0}_{2}_anno.bmp"),
+    "image_1 and mask_1": ("image_{2}.png", "mask_{2}.png"),
+    "any table": ("photos/a{2}.png", "drawn/b{2}.png"),
+}
+
+
+def write_pairs(folder, image, mask):
+    """12 images, whose number is their colour, and masks in which it is the first row of the object."""
+    Image = pytest.importorskip("PIL.Image", reason="image files need pillow")
+    lines = []
+    for number in range(12):
+        drawn = np.zeros((14, 5), np.uint8)
+        drawn[number + 1 :, 1:3] = 1
+        values = ("train" if number < 8 else "test", number % 2, number)
+        for name, array in ((image, np.full((14, 5, 3), number, np.uint8)), (mask, drawn)):
+            file = folder / name.format(*values)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(array).save(file)
+        lines.append((image.format(*values), mask.format(*values)))
+    return lines
+
+
+def assert_pairs(data):
+    splits = [rows for rows in (data.train, data.validation, data.test) if rows is not None]
+    assert sum(map(len, splits)) == 12
+    for rows in splits:
+        for image, mask in zip(rows.images, rows.masks, strict=True):
+            assert np.flatnonzero(mask.any(1))[0] == image[0, 0, 0] + 1
+
+
+@pytest.mark.parametrize("layout", PUBLISHED)
+def test_masks_are_found_by_the_names_of_folders_and_files(tmp_path, layout):
+    lines = write_pairs(tmp_path / "data", *PUBLISHED[layout])
+    if layout == "any table":
+        rows = [f"{number},{mask},any\\{image}\n" for number, (image, mask) in enumerate(lines)]
+        (tmp_path / "data" / "pairs.csv").write_text("".join(["id,mask,image\n", "9,,x.png\n", *rows]))
+        assert_pairs(load_masks(str(tmp_path / "data" / "pairs.csv")))
+    data = load_masks(str(tmp_path / "data"))
+    assert_pairs(data)
+    assert (data.test is not None and len(data.test) == 4) == ("{0}" in PUBLISHED[layout][0] and layout != "one folder")
+    assert layout != "any table" or "pairs.csv: 1 images without a mask are not read." in data.notes
+
+
+def test_masks_that_hold_no_classes_are_left_out_and_several_kinds_refused(tmp_path):
+    """As in Cityscapes and VOC."""
+    image, mask = PUBLISHED["cities"]
+    for kind in ("labelIds", "instanceIds", "color"):
+        write_pairs(tmp_path, image, mask.replace("labelIds", kind))
+    data = load_masks(str(tmp_path))
+    assert_pairs(data)
+    assert "not read, since they hold no classes: *_19_gtFine_color, *_19_gtFine_instanceIds." in data.notes
+    write_pairs(tmp_path, image, mask.replace("labelIds", "labelTrainIds"))
+    with pytest.raises(DataError, match="found 2 kinds of masks for these images: .*labelIds.png, .*labelTrainIds.png"):
+        load_masks(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["{0},{1}", "{0},{1}"], "pairs.csv: names 2 masks for .*0.png. Join the masks"),
+        (["{0},{1}", "{0},no.png"], "pairs.csv, line 3: no image file 'no.png' in"),
+        (["{0},{1}", "{0}"], "pairs.csv, line 3: 1 cells, but 2 before"),
+    ],
+)
+def test_mistakes_in_lists_of_pairs_are_named(tmp_path, rows, message):
+    lines = write_pairs(tmp_path, *PUBLISHED["any table"])
+    written = [row.format(*line) for row, line in zip(rows, [lines[0]] * 2, strict=True)]
+    (tmp_path / "pairs.csv").write_text("\n".join(["image,mask", *written]))
+    with pytest.raises(DataError, match=message):
+        load_masks(str(tmp_path))
+
+
+def test_masks_in_jpeg_are_read_if_they_are_black_and_white(tmp_path):
+    """As in Kvasir-SEG. JPEG changes ids, so these are refused."""
+    Image = pytest.importorskip("PIL.Image", reason="image files need pillow")
+    write_masks(tmp_path / "images", tmp_path / "masks", range(12), factor=255)
+    plain = load_masks(str(tmp_path))
+    for file in [*(tmp_path / "masks").iterdir()]:
+        Image.open(file).resize((50, 60), 0).convert("RGB").save(file.with_suffix(".jpg"), quality=60)
+        file.unlink()
+        image = tmp_path / "images" / file.name
+        Image.open(image).resize((50, 60), 0).save(image)
+    data = load_masks(str(tmp_path))
+    assert np.array_equal(data.train.masks[:, 5::10, 5::10], plain.train.masks)
+    assert any("masks are JPEG files" in note for note in data.notes)
+    for file in (tmp_path / "masks").iterdir():
+        Image.fromarray(np.asarray(Image.open(file)) // 100).save(file)
+    with pytest.raises(DataError, match="masks.0.jpg: a mask in a JPEG file, which changes class ids"):
         load_masks(str(tmp_path))
 
 
 def test_folders_of_images_that_would_not_be_read_are_refused(tmp_path):
     for split in ("train", "val", "more"):
         write_masks(tmp_path / "images" / split, tmp_path / "masks" / split, range(4))
-    with pytest.raises(DataError, match="images.more: the name is not that of a split, but it has images and masks"):
+    with pytest.raises(DataError, match="images.more: has images and masks, but its path names no split"):
         load_masks(str(tmp_path))
     (tmp_path / "images" / "more").rename(tmp_path / "images" / "test")
-    with pytest.raises(
-        DataError, match="images.test: these images have no masks, since there is no folder .*test. Put"
-    ):
+    with pytest.raises(DataError, match="masks.more: these masks may be those of .*images.test"):
         load_masks(str(tmp_path))
 
 

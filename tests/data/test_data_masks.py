@@ -138,7 +138,7 @@ def test_a_folder_of_pictures_that_names_no_split_is_refused(tmp_path):
     images, masks = pictures(8)
     for name in ("training", "evaluation", "testing"):
         write_folder(tmp_path / name, images, masks)
-    with pytest.raises(DataError, match="evaluation: the name is not that of a split, but it has images and masks"):
+    with pytest.raises(DataError, match="evaluation.images: has images and masks, but its path names no split"):
         load_masks(str(tmp_path))
 
 
@@ -216,7 +216,9 @@ def test_a_data_set_that_is_not_there_is_refused(name, message, monkeypatch):
 
 def test_a_folder_with_nothing_of_use_says_what_it_found(tmp_path):
     (tmp_path / "readme.txt").write_text("x")
-    with pytest.raises(DataError, match="found readme.txt; expected .npz files.*images/ and masks/"):
+    with pytest.raises(
+        DataError, match="no images of type .*; found readme.txt; expected .npz files.*images/ and masks/"
+    ):
         load_masks(str(tmp_path))
     with pytest.raises(DataError, match="'.txt' are not read"):
         load_masks(str(tmp_path / "readme.txt"))
@@ -337,7 +339,7 @@ def test_broken_files_and_missing_folders_are_named(tmp_path):
     with pytest.raises(DataError, match=r"001.png: not readable as an image"):
         load_masks(str(tmp_path))
     (tmp_path / "alone/images").mkdir(parents=True)
-    with pytest.raises(DataError, match="no masks/ beside it"):
+    with pytest.raises(DataError, match="images: no images of type .*; found nothing"):
         load_masks(str(tmp_path / "alone"))
 
 
@@ -347,12 +349,13 @@ def test_masks_beside_the_images_of_a_split_are_found_from_above_and_missing_one
     (tmp_path / "here" / "images").rename(tmp_path / "train")
     (tmp_path / "here" / "masks").rename(tmp_path / "train_masks")
     (tmp_path / "here").rename(tmp_path / "test")
+    (tmp_path / "test" / "1.png").write_bytes(next((tmp_path / "train").iterdir()).read_bytes())
     message = rf"train: holds images alone; .*beside it, in train_masks/. Give the folder of both, {tmp_path}\."
     with pytest.raises(DataError, match=message):
         load_masks(str(tmp_path / "train"))
     data = load_masks(str(tmp_path))
     assert data.test is None and len(data.train) == 7
-    assert "test/ is not read, since its masks are missing: put them into test_masks/." in data.notes
+    assert "not read, since masks are missing: test/." in data.notes
     assert f"{tmp_path}: the rows of its train split. It has no test split." in pictures_of(tmp_path, True).notes
 
 
@@ -383,7 +386,7 @@ def test_images_of_a_type_that_is_not_read_are_refused_with_those_that_are(tmp_p
     (tmp_path / "empty/images").mkdir(parents=True)
     (tmp_path / "empty/masks").mkdir()
     (tmp_path / "empty/images/readme.txt").write_text("none")
-    with pytest.raises(DataError, match=r"images: no images.* of type .png, .jpg"):
+    with pytest.raises(DataError, match=r"empty: no images of type .png, .jpg.*; found images, masks; expected"):
         load_masks(str(tmp_path / "empty"))
 
 
