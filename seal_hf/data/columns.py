@@ -110,6 +110,11 @@ class ColumnFile:
         begin = next(lines_of(path), "")
         if other := next((name for name, mark in OTHERS.items() if re.match(mark, begin)), None):
             raise DataError(f"{path}: {other} is not read. {AS_SPANS}")
+        if "\r" in begin:
+            raise DataError(
+                f"{path}: its lines end in carriage returns alone, as one line. Save it with line feeds, as Unix and "
+                "Windows have them."
+            )
         self.notes_on_columns: list[str] = []
         names, self._header = self._names()
         certain = (

@@ -30,7 +30,7 @@ from ..utils.messages import did_you_mean, few
 from .column_choice import LOOKED_AT
 from .columns import AS_SPANS, ColumnFile, bracket_tags, in_brackets, lines_of, read_columns
 from .common import SPLITS, DataError, Origins, find_data
-from .exports import plain_rows
+from .exports import STATUS, plain_rows, rejected
 from .line_files import JSON, json_objects
 from .name_files import LABEL_LIST, is_name_file, names_beside
 from .row_tables import Chunk, LineTable, parts
@@ -49,7 +49,7 @@ from .table_sources import (
     table_files,
     tables_of,
 )
-from .tag_tables import field_of, names_sentences, of_sentences, read_tables
+from .tag_tables import LEFT_OUT, field_of, names_sentences, of_sentences, read_tables
 
 # --- references -------------------------------------------------------------------------------------------------------
 
@@ -520,13 +520,20 @@ class SentenceFile:
             return (row for row, _ in islice(self._rows(), LOOKED_AT))
 
         rows = SentenceRows(self.needs, head, self.word_column, self.tag_column, self._trained, classes)
+        first = [*head()] if self.needs.tags else []
+        column, words = rejected({name: [row.get(name) for row in first] for name in STATUS}) or ("", ())
+        left = 0
         for row, where in self._rows():
+            if column and str(row.get(column)).lower() in words:
+                left += 1
+                continue
             sentence = rows.sentence(row, where)
             if sentence is None:
                 empty += 1
             else:
                 yield sentence
         self._left_out = [f"{self.path.name}: {empty} rows without words left out."] if empty else []
+        self._left_out += [LEFT_OUT.format(source=self.path.name, count=left, column=column)] if left else []
         self._left_out += [f"{self.path.name}: {count} {what}." for what, count in rows.counts.items()]
 
     def _rows(self) -> Iterator[tuple[dict[str, Any], str]]:

@@ -14,10 +14,12 @@ from typing import Any
 from .column_choice import LOOKED_AT
 from .columns import TAG_NAMES, WORD_NAMES
 from .common import DataError, Origins
+from .exports import rejected
 from .line_files import JSON
 from .row_tables import LineTable, Row, Table
 from .sentences import ORIGINS, PREDICATE, SPAN_COLUMNS, Needs, Rows, SentenceRows
 
+LEFT_OUT = "{source}: {count} rows left out: {column!r} says that they were rejected or not annotated."
 SENTENCE_NAME = re.compile(r"(?i)(?:sentences?|sents?)(?:[ _.-]?(?:#|id|idx|nr|no|num|number|index))?|sid")
 
 
@@ -79,8 +81,14 @@ class LongTable(Table):
     def __iter__(self) -> Iterator[Row]:
         name, repeats, empty = self._name, "", ""  # rows that repeat the name of their sentence, and that leave it out
         names = {column: dict(enumerate(classes)) for column, classes in self._table.classes.items()}
+        words = next(column for column, new in self.fields.items() if new == "words")
         line, sentence = 0, dict[str, Any]()
         for number, row in self._table:
+            if "\n" in str(row[words]):
+                raise DataError(
+                    f"{self.place(number)}: the word {str(row[words])[:20]!r} goes on in the next line, since a "
+                    'quotation mark opens a cell. Write the word " as """".'
+                )
             is_empty = row[name] is None or not str(row[name]).strip()
             key = sentence.get(name, row[name]) if is_empty else row[name]
             if sentence and key == sentence[name]:
@@ -155,7 +163,7 @@ def read_tables(
     for split, table in splits.items():
         table = of_sentences(table, word)
         check_columns(table)
-        columns, origins = table.read()
+        columns, origins = _without_rejected(*table.read(), notes)
         needs = Needs(predicate=predicate, tags=("",))
         names = field_of(table, word), field_of(table, tag)
         reader = SentenceRows(needs, partial(_rows_of, columns, LOOKED_AT), *names, classes=table.classes)
@@ -176,6 +184,19 @@ def read_tables(
         notes.append(f"left out, since not every split has a value for each word: {', '.join(partly)}.")
         found = {split: {name: rows[name] for name in rows if name in whole} for split, rows in found.items()}
     return found
+
+
+def _without_rejected(
+    columns: dict[str, list[Any]], origins: Origins, notes: list[str]
+) -> tuple[dict[str, list[Any]], Origins]:
+    """The rows but those that annotators rejected or did not answer."""
+    column = rejected(columns)
+    if column is None:
+        return columns, origins
+    name, words = column
+    kept = [i for i, value in enumerate(columns[name]) if value.lower() not in words]
+    notes.append(LEFT_OUT.format(source=origins.source, count=len(columns[name]) - len(kept), column=name))
+    return {name: [cells[i] for i in kept] for name, cells in columns.items()}, origins.take(kept)
 
 
 def _rows_of(columns: Mapping[str, list[Any]], count: int | None = None) -> Iterator[dict[str, Any]]:

@@ -389,6 +389,11 @@ def _notes_on_plain(splits: dict[str, Rows], scheme: str) -> list[str]:
             "tags are numbers, each read by itself. If they are ids of B-X and I-X, there are no spans: give the "
             "names in id2label.json or labels.txt beside the data, or a column of ClassLabel."
         )
+    elif scheme == "auto" and (feature := next((tag for tag in counts if "=B-" in tag), None)):
+        notes.append(
+            f"tags are features such as {feature!r}, each read by itself, so there are no spans. Write what follows "
+            "the = into a column of its own to read them."
+        )
     elif scheme == "auto" and "O" in counts and len(counts) > 1:
         notes.append(
             "O stands beside names without B- and I-, and most words are not O: each tag is read by itself, so there "

@@ -278,6 +278,22 @@ def test_rows_without_words_are_left_out_and_counted(tmp_path):
     assert [sentence.kept["id"] for sentence in file] == [1, 4]
 
 
+def test_rows_that_an_annotator_rejected_are_no_gold(tmp_path):
+    """As Prodigy writes them; predictions need no gold."""
+    answers = ["accept", "reject", "ignore", *["accept"] * 9]
+    spans = [{"start": 3, "end": 7, "label": "LOC"}]
+    rows = [{"text": f"in Rome {i}", "spans": spans, "answer": answer} for i, answer in enumerate(answers)]
+    path = written(tmp_path, "a.jsonl", lines(*rows))
+    said = "2 rows left out: 'answer' says that they were rejected or not annotated."
+    file = SentenceFile(path, GOLD)
+    assert file.total == 10 and file.notes == [f"a.jsonl: {said}"]
+    assert SentenceFile(path, Needs()).total == 12
+    data = load_tags(str(path))
+    found = {row["words"][2] for part in (data.train, data.validation, data.test) for row in part}
+    assert found == {str(i) for i, answer in enumerate(answers) if answer == "accept"}
+    assert f"{path}: {said}" in data.notes
+
+
 def test_some_unknown_tags_are_kept_and_counted(tmp_path):
     path = written(tmp_path, "a.conll", "in O\nRome B-LOC\n\nNew B-LOC\nYork I-LOC\nand O\nMars B-PLANET\n")
     file = SentenceFile(path, GOLD)

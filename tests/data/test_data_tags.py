@@ -252,6 +252,7 @@ def test_a_folder_without_a_validation_file_gives_a_tenth_of_train(tmp_path):
         ({"train": SENTENCE}, {"tag_column": "ner"}, r"`tag_column` is 'ner'; columns of this format have numbers"),
         ({"train": SENTENCE}, {"tag_column": 0}, r"`word_column` and `tag_column` are both column 0 of 2"),
         ({"train": ""}, {}, r"train.conll: no sentence"),
+        ({"train": "a\tO\rb\tO\r"}, {}, r"train.conll: its lines end in carriage returns alone"),
         ({}, {}, r"no file for the train split, expected train or training in its name; found dev.conll"),
         ({"train": SENTENCE, "x.training": SENTENCE}, {}, "two files for the train split"),
         ({"train": SENTENCE, "test": "a\tN\tO\n"}, {}, "the test split has the columns words, tags, pos, expected"),
@@ -291,6 +292,13 @@ def test_other_mistakes(tmp_path):
         load_tags(tag_column=1)
     with pytest.raises(DataError, match="'toy_tag' not found.*Did you mean 'toy_tags'.*embedded toy_tags"):
         load_tags("toy_tag")
+    (tmp_path / "open.csv").write_text('sentence_id,word,tag\n1,",O\n1,a,O\n2,",O\n2,b,O\n2,c,O\n2,d,O\n')
+    with pytest.raises(DataError, match="open.csv, line 2: the word .* goes on in the next line, since a quotation"):
+        load_tags(str(tmp_path / "open.csv"))
+    (tmp_path / "misc.conll").write_text("in\tNER=O\nRome\tNER=B-LOC\n\n" * 12)
+    assert "tags are features such as 'NER=B-LOC', each read by" in " ".join(
+        load_tags(str(tmp_path / "misc.conll")).notes
+    )
     (tmp_path / "short.conll").write_text("a\tO\n")
     with pytest.raises(DataError, match="the validation split is empty"):
         load_tags(str(tmp_path / "short.conll"))
