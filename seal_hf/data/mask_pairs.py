@@ -15,6 +15,7 @@ from functools import cached_property
 from os.path import commonprefix
 from pathlib import Path
 from string import digits as DIGITS
+from typing import NamedTuple
 
 from ..utils.files import visible
 from ..utils.messages import few
@@ -152,34 +153,57 @@ def _groups(path: Path) -> list[_Group]:
     folders = {place: files_by_stem(place) for place in below if any(is_image(file) for file in visible(place))}
     drawn = _folders_of_masks([*folders], path)
     groups = {place: _Group(place, files) for place, files in folders.items() if place not in drawn}
-    words = {place: _own_words(place, path) for place in folders}
+    named = {place: _Place.of(place, path) for place in folders}
     for place in drawn:
-        able = [other for other in groups if not _are_other_splits(words[place], words[other])]
-        able = _closest(place, able, words, folders)
-        if len(able) != 1:
-            what = f"may be those of {few([*map(str, able)], 4)}" if able else "have no folder of images"
+        owners = _closest(named[place], {other: named[other] for other in groups})
+        if len(owners) > 1:  # those that hold images of these masks, and have no more words than needed
+            fits = {other: bool(matched(folders[place], folders[other])) for other in owners}
+            fit = {other: (fits[other], -len(named[other].words - named[place].words)) for other in owners}
+            owners = [other for other in owners if fit[other] == max(fit.values())]
+        if len(owners) != 1:
+            what = f"may be those of {few([*map(str, owners)], 4)}" if owners else "have no folder of images"
             raise DataError(
                 f"{place}: these masks {what}. Give the folder of their images a name with the same words, such as "
                 "train/ beside train_masks/, or move the masks elsewhere."
             )
-        groups[able[0]].masks[place] = folders[place]
+        groups[owners[0]].masks[place] = folders[place]
     for group in groups.values():
         if not group.masks:
             group.divide()
     return [*groups.values()]
 
 
-def _closest(
-    place: Path, able: Sequence[Path], words: Mapping[Path, set[str]], folders: Mapping[Path, Files]
-) -> list[Path]:
-    """The folders of images whose path has most in common with that of masks; of several, those that hold images of
-    its masks and have no more words than needed."""
-    common = {other: (len({*place.parts} & {*other.parts}), len(words[place] & words[other])) for other in able}
-    able = [other for other in able if common[other] == max(common.values())]
-    if len(able) < 2:
-        return able
-    fit = {other: (bool(matched(folders[place], folders[other])), -len(words[other] - words[place])) for other in able}
-    return [other for other in able if fit[other] == max(fit.values())]
+class _Place(NamedTuple):
+    """What the path of a folder says.
+
+    Attributes:
+        parts: the names of its folders.
+        words: the words of these but those for masks. All names of a split are one word.
+        splits: the splits among them.
+    """
+
+    parts: frozenset[str]
+    words: frozenset[str]
+    splits: frozenset[str]
+
+    @classmethod
+    def of(cls, folder: Path, path: Path) -> _Place:
+        parts = folder.relative_to(path).parts
+        plain = [without_masks(word) for part in parts for word in words_of(part)]
+        words = frozenset(split_of(word) or word for word in plain if word)
+        return cls(frozenset(parts), words, words & SPLIT_WORDS.keys())
+
+
+def _closest(masks: _Place, images: Mapping[Path, _Place]) -> list[Path]:
+    """The folders of images that have most parts, and then words, in common with a folder of masks, and no other
+    split."""
+    able = {
+        folder: (len(place.parts & masks.parts), len(place.words & masks.words))
+        for folder, place in images.items()
+        if not place.splits or not masks.splits or place.splits & masks.splits
+    }
+    most = max(able.values(), default=(0, 0))
+    return [folder for folder, common in able.items() if common == most]
 
 
 def _folders_of_masks(folders: Sequence[Path], path: Path) -> list[Path]:
@@ -195,17 +219,6 @@ def _folders_of_masks(folders: Sequence[Path], path: Path) -> list[Path]:
         for folder, each in parts.items()
         if any(names_masks(part) and is_mixed[each[:i]] for i, part in enumerate(each))
     ]
-
-
-def _own_words(folder: Path, path: Path) -> set[str]:
-    """The words of a folder's path but those for masks. All names of a split are one word."""
-    words = (without_masks(word) for part in folder.relative_to(path).parts for word in words_of(part))
-    return {split_of(word) or word for word in words if word}
-
-
-def _are_other_splits(one: set[str], other: set[str]) -> bool:
-    splits = [words & SPLIT_WORDS.keys() for words in (one, other)]
-    return all(splits) and not splits[0] & splits[1]
 
 
 def _split_folder(group: _Group, path: Path) -> str:
@@ -243,6 +256,8 @@ def matched(masks: Collection[str], images: Collection[str]) -> dict[str, tuple[
     """
     begin, end = _alike(images)
     plain = _beginning(masks, {stem: stem for stem in images})
+    if len(plain) == len(masks):
+        return plain
     shorter = _beginning(masks, {stem.removesuffix(end): stem for stem in images})
     found = max(plain, shorter, key=len)
     if found or len(masks) != len(images) or len(images) < 2:
@@ -257,8 +272,8 @@ def _beginning(masks: Collection[str], images: Mapping[str, str]) -> dict[str, t
     """Masks by the longest of these names with which their own begins. A word or number is not cut."""
     found = {}
     for mask in masks:
-        ends = [n for n in range(1, len(mask)) if not (mask[n - 1].isalnum() and mask[n].isalnum())]
-        end = next((n for n in (len(mask), *reversed(ends)) if mask[:n] in images), None)
+        known = (n for n in range(len(mask), 0, -1) if mask[:n] in images)
+        end = next((n for n in known if not (mask[n - 1].isalnum() and mask[n : n + 1].isalnum())), None)
         if end is not None:
             found[mask] = images[mask[:end]], mask[end:]
     return found

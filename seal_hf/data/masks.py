@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
+from os.path import commonpath
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,7 +108,9 @@ class MaskReader:
             raise DataError(f"{found.source}: no images. Give at least one image with its mask.")
         origins = Origins(found.source, rows=np.arange(len(images)), ids=found.ids)
         if found.files:
-            origins = Origins(str(found.files[0].parent), files=np.array([image.name for image in found.files]))
+            folder = Path(commonpath([image.parent for image in found.files]))
+            files = [str(image.relative_to(folder)) for image in found.files]
+            origins = Origins(str(folder), files=np.array(files))
         return SegmentationSplit(np.stack(images), np.stack(masks), origins, self.values.inputs)
 
     def image(self, image: np.ndarray, where: str) -> np.ndarray:

@@ -136,12 +136,14 @@ class CocoFile:
 
 
 def coco_files(path: Path) -> list[Path]:
-    """The annotations in a folder, its folder `annotations`, or the folders of its splits; or this file."""
+    """The annotations in a folder, its folder `annotations`, or the folders of its splits; or this file. COCO has those
+    of instances beside those of keypoints."""
     if path.is_file():
         return [path]
     places = [path, *(each for each in visible(path) if each.is_dir())]
     files = [file for place in places for file in visible(place) if file.suffix.lower() == ".json"]
-    return [file for file in files if _is_coco(file)]
+    found = [file for file in files if _is_coco(file)]
+    return [file for file in found if file.stem.startswith("instances")] or found
 
 
 def _is_coco(file: Path) -> bool:

@@ -597,6 +597,8 @@ def test_masks_are_found_by_the_names_of_folders_and_files(tmp_path, layout):
         assert_pairs(load_masks(str(tmp_path / "data" / "pairs.csv")))
     data = load_masks(str(tmp_path / "data"))
     assert_pairs(data)
+    origins = [data.train.origins.of(i) for i in range(len(data.train))]
+    assert all(Path(one["source"], one["file"]).is_file() for one in origins)
     assert (data.test is not None and len(data.test) == 4) == ("{0}" in PUBLISHED[layout][0] and layout != "one folder")
     assert layout != "any table" or "pairs.csv: 1 images without a mask are not read." in data.notes
 
@@ -755,7 +757,8 @@ def test_polygons_of_coco_are_drawn(tmp_path):
             {"image_id": i, "category_id": 3, "segmentation": [[1, 1, 4, 1, 4, 5, 1, 5]]} for i in range(12)
         ]
         (tmp_path / "annotations").mkdir(exist_ok=True)
-        (tmp_path / "annotations" / f"instances_{split}2017.json").write_text(json.dumps(content))
+        for kind in ("instances", "person_keypoints"):
+            (tmp_path / "annotations" / f"{kind}_{split}2017.json").write_text(json.dumps(content))
     data = load_masks(str(tmp_path))
     expected = np.zeros((6, 5), np.uint8)
     expected[1:5, 1:4] = 1
