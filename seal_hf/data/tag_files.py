@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.tag_schemes import convert, scheme_of, scheme_of_model
+from ..core.tag_schemes import convert, scheme_of, scheme_of_model, split_tag
 from ..utils.files import visible
 from ..utils.messages import did_you_mean, few
 from .column_choice import LOOKED_AT
@@ -49,6 +49,7 @@ from .table_sources import (
     table_files,
     tables_of,
 )
+from .tag_spelling import joined_types, usual_spelling
 from .tag_tables import LEFT_OUT, field_of, names_sentences, of_sentences, read_tables
 
 # --- references -------------------------------------------------------------------------------------------------------
@@ -407,11 +408,10 @@ class SentenceFile:
             yield Chunk([sentence.kept for sentence in part], part, gold)
 
     def __iter__(self) -> Iterator[Sentence]:
-        found, is_text = False, self._suffix == ".txt" and self.word_column is None and not self.needs.tags
-        rows = self._roles if self.needs.predicate else self._texts if is_text else self._columns
+        found = False
         self._unknown.clear()
         self._known, first = 0, ""
-        for sentence in self._objects() if self._has_fields else rows():
+        for sentence in self._sentences():
             found = True
             features = sentence.features
             sentence.features = {name: features[name] for name in self.needs.features if name in features}
@@ -429,11 +429,36 @@ class SentenceFile:
                 "(--tag_column), or the right model?"
             )
 
+    def _sentences(self) -> Iterator[Sentence]:
+        """The sentences as the file has them."""
+        if self._has_fields:
+            return self._objects()
+        is_text = self._suffix == ".txt" and self.word_column is None and not self.needs.tags
+        return self._roles() if self.needs.predicate else self._texts() if is_text else self._columns()
+
+    @cached_property
+    def _spelling(self) -> Callable[[list[str]], list[str]]:
+        """Rewrites the tags of a sentence as [`load_tags`] does, where the file has another spelling than the
+        task-net."""
+        names = {tag for sentence in self._sentences() for tag in self._named(sentence.gold or ())}
+        changed, note = usual_spelling(names)
+        if changed:
+            self.notes.append(f"{self.path.name}: {note}")
+            return lambda tags: [changed.get(tag, tag) for tag in tags]
+        types = {split_tag(tag)[1] for tag in self.needs.tags}
+        return joined_types if names - {"O"} and names - {"O"} <= types else list
+
+    def _named(self, gold: Sequence[str]) -> list[str]:
+        """Tags that are ids by their names."""
+        if self._names and all(tag.isdigit() and int(tag) < len(self._names) for tag in gold):
+            return [self._names[int(tag)] for tag in gold]
+        return list(gold)
+
     def _counted(self, sentence: Sentence) -> list[str]:
         """The gold tags in the task-net's scheme."""
-        gold = list(sentence.gold or ())
-        if self._names and all(tag.isdigit() and int(tag) < len(self._names) for tag in gold):
-            gold = [self._names[int(tag)] for tag in gold]
+        gold = self._named(sentence.gold or ())
+        if self._scheme != "plain" and not {*gold} <= {*self.needs.tags}:
+            gold = self._spelling(gold)
         if self._scheme != "plain" and scheme_of(gold) != "plain":
             gold = convert(gold, self._scheme)
         unknown = [tag for tag in gold if tag not in self.needs.tags]

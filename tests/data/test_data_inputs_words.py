@@ -294,6 +294,35 @@ def test_rows_that_an_annotator_rejected_are_no_gold(tmp_path):
     assert f"{path}: {said}" in data.notes
 
 
+@pytest.mark.parametrize(
+    "spelling", ["{0}_{1}", "{0}:{1}", "{1}-{0}", "{0}{1}", "{1}", "lower", "bmew"], ids=lambda each: each
+)
+def test_gold_tags_are_spelled_as_in_training(tmp_path, spelling):
+    """Oracle: the tags of `load_tags` on the same file."""
+    tags = [["B-LOC", "I-LOC", "O", "O", "O"], ["O", "B-PER", "O", "O", "O"]] * 6
+    words = [[f"w{i}{j}" for j in range(5)] for i in range(12)]
+
+    def written_as(row, i):
+        tag = row[i]
+        if spelling == "bmew":
+            ends = {"B-LOC": "B-LOC", "I-LOC": "E-LOC", "B-PER": "W-PER"}
+            return ends.get(tag, tag)
+        if tag == "O":
+            return tag
+        return f"{tag[0].lower()}-{tag[2:]}" if spelling == "lower" else spelling.format(tag[0], tag[2:])
+
+    text = "".join(
+        "".join(f"{word}\t{written_as(row, i)}\n" for i, word in enumerate(sentence)) + "\n"
+        for sentence, row in zip(words, tags, strict=True)
+    )
+    data = load_tags(str(written(tmp_path, "a.conll", text)))
+    expected = {tuple(row["words"]): [data.label_names[tag] for tag in row["tags"]]
+                for part in (data.train, data.validation, data.test) for row in part}  # fmt: skip
+    file = SentenceFile(tmp_path / "a.conll", Needs(tags=data.label_names))
+    assert {tuple(one.words): one.gold for one in file} == expected
+    assert file.total == 12 and not any("count as wrong" in note for note in file.notes)
+
+
 def test_some_unknown_tags_are_kept_and_counted(tmp_path):
     path = written(tmp_path, "a.conll", "in O\nRome B-LOC\n\nNew B-LOC\nYork I-LOC\nand O\nMars B-PLANET\n")
     file = SentenceFile(path, GOLD)
