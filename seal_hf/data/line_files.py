@@ -36,6 +36,7 @@ LABELLED = re.compile(r"(?<![^ \t\v\f\r])__label__([^ \t\v\f\r]*)[ \t\v\f\r]*(?:
 OF_ROWS = {"text": str, "words": list, "tokens": list, "content": str, "data": dict}  # fields of rows, which hold these
 BLOCK = 1 << 20  # characters of a JSON array that are decoded at once
 Row = tuple[int, list[Any]]  # its first line, counted from 1, and its values
+csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # cells may hold long texts
 
 
 class Lines(NamedTuple):
@@ -128,7 +129,6 @@ def _checked(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
 def _table(path: Path, without_header: Sequence[str]) -> Iterator[Row]:
     """The header, and the rows."""
     is_tsv = path.suffix.lower() == ".tsv"
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     with open(path, encoding="utf-8-sig", newline="") as file:
         line = next((line for line in file if line.strip()), "")
         is_tsv = is_tsv and ("\t" in line or not set(line) & set(MARKS))

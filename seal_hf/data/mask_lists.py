@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from ..utils.files import visible
 from .common import DataError
 from .image_files import IMAGE_SUFFIXES
-from .line_files import not_utf8
 from .name_files import is_name_file
 from .table_sources import ALL, SPLIT_WORDS, split_of
 
@@ -115,25 +115,30 @@ def lists_in(path: Path) -> list[MaskList]:
     that this file is."""
     if path.is_file():
         return [_read(path, path.parent)]
-    files = [file for file in visible(path) if file.suffix.lower() in TABLES and not is_name_file(file)]
-    found = [each for file in files if (each := _read(file, path)).has_pairs]
+    tables = [file for file in visible(path) if file.suffix.lower() in TABLES and not is_name_file(file)]
+    found = [_read(file, path) for file in tables if _read(file, path, LOOKED_AT).has_pairs]
     for words in SPLIT_WORDS.values():
         places = (place / f"{word}.txt" for place in (path / "ImageSets" / "Segmentation", path) for word in words)
         found += [_read(file, path) for file in [next((each for each in places if each.is_file()), None)] if file]
     return found
 
 
-def _read(file: Path, folder: Path) -> MaskList:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise not_utf8(file, error) from error
-    lines = text.splitlines() or [""]
-    rows: Iterable[list[str]] = (line.split() for line in lines)
-    if separator := TABLES.get(file.suffix.lower()):
-        separator = ";" if ";" in lines[0] and separator not in lines[0] else separator
-        rows = csv.reader(lines, delimiter=separator)
-    return MaskList(file, folder, [(i, [c.strip() for c in row]) for i, row in enumerate(rows, start=1) if any(row)])
+def _read(file: Path, folder: Path, rows: int | None = None) -> MaskList:
+    return MaskList(file, folder, [*islice(_rows(file), rows)])
+
+
+def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
+    """The number and cells of each line that is not blank. Bytes that are not UTF-8 are in no name that is found."""
+    separator = TABLES.get(file.suffix.lower())
+    with file.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
+        first = lines.readline()
+        lines.seek(0)
+        rows: Iterable[list[str]] = (line.split() for line in lines)
+        if separator is not None:
+            rows = csv.reader(lines, delimiter=";" if ";" in first and separator not in first else separator)
+        for number, row in enumerate(rows, start=1):
+            if any(row):
+                yield number, [cell.strip() for cell in row]
 
 
 def listed_pairs(lists: Sequence[MaskList], path: Path, notes: list[str]) -> dict[str, Split] | None:

@@ -71,7 +71,8 @@ def find_pairs(path: Path) -> Pairs | None:
             splits = {ALL: [pair for group in found for pair in group.all_pairs()]}
         if len(found) > len(splits):
             shown = [f"{group.folder.relative_to(path)}/" for group in found]
-            notes.append(f"images come from {len(found)} folders: {few(shown, 5)}.")
+            apart = " A random split may put images of one folder, such as a patient's, into several." * (ALL in splits)
+            notes.append(f"images come from {len(found)} folders: {few(shown, 5)}.{apart}")
         left_out = dict.fromkeys(name for group in found for name in group.left_out)
         notes += [f"not read, since they hold no classes: {few([*left_out], 5)}."] if left_out else []
     pairs = (pair for some in splits.values() for pair in some)

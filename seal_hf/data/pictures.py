@@ -415,7 +415,7 @@ def pictures_by_split(path: Path) -> dict[str, Pictures]:
     while path.is_dir() and len(only := visible(path)) == 1 and only[0].is_dir() and not split_of(only[0].name):
         path = only[0]  # as of an archive
     pairs = None if path.suffix.lower() == ".json" else find_pairs(path)
-    if pairs is None and (annotated := coco_files(path)):
+    if pairs is None and path.suffix.lower() not in LISTS and (annotated := coco_files(path)):
         return _of_coco(annotated, path if path.is_dir() else path.parent)
     if pairs is None:
         raise _no_masks(path)

@@ -600,6 +600,7 @@ def test_masks_are_found_by_the_names_of_folders_and_files(tmp_path, layout):
     origins = [data.train.origins.of(i) for i in range(len(data.train))]
     assert all(Path(one["source"], one["file"]).is_file() for one in origins)
     assert (data.test is not None and len(data.test) == 4) == ("{0}" in PUBLISHED[layout][0] and layout != "one folder")
+    assert layout != "patients" or any("may put images of one folder, such as a patient's" in n for n in data.notes)
     assert layout != "any table" or "pairs.csv: 1 images without a mask are not read." in data.notes
 
 
@@ -630,6 +631,16 @@ def test_mistakes_in_lists_of_pairs_are_named(tmp_path, rows, message):
     (tmp_path / "pairs.csv").write_text("\n".join(["image,mask", *written]))
     with pytest.raises(DataError, match=message):
         load_masks(str(tmp_path))
+
+
+def test_other_tables_beside_masks_are_no_lists(tmp_path):
+    """As of run lengths, and of patients in another encoding."""
+    write_pairs(tmp_path, *PUBLISHED["image_1 and mask_1"])
+    (tmp_path / "runs.csv").write_text("img,rle_mask\nimage_1.png," + "1 2 " * 40_000 + "\n")
+    (tmp_path / "patients.csv").write_bytes("name,étage\nimage_1.png,é\n".encode("latin-1"))
+    assert_pairs(load_masks(str(tmp_path)))
+    with pytest.raises(DataError, match="runs.csv: no line names an image file and its mask that exist"):
+        load_masks(str(tmp_path / "runs.csv"))
 
 
 def test_masks_in_jpeg_are_read_if_they_are_black_and_white(tmp_path):
