@@ -51,7 +51,8 @@ OF_ALL = ("recipes", "defaults", "decision_rule", "unlabelled", "comparisons")  
 ALL = ""  # in place of a data set's name
 COMMON = ""  # in place of a method's name
 MEASURED = ("eval_", "test_", "train_")  # begin the names of figures
-UNREAD = re.compile("_precision_|_recall_|_(per_second|runtime|never_empty)$")  # in the names of figures that no page shows
+# in the names of figures that no page shows
+UNREAD = re.compile("_precision_|_recall_|_(per_second|runtime|never_empty)$")
 SCORES = "scores.txt.xz"
 ROWS = "test_rows"  # key of a run: by decoder, its scores, or in its line what they are found by
 COMMAND = "command"  # key of a run, likewise
