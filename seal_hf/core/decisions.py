@@ -114,10 +114,7 @@ class Decisions(ABC):
     def saved_in(cls, config: Any) -> Mapping[str, Any]:
         """The decisions that a config holds, as `of_saved` reads them."""
         saved = getattr(config, "decisions", None)
-        if saved is None:
-            threshold = getattr(config, "threshold", None)  # nets saved before there were other decoders
-            saved = {} if threshold is None else {"decoder": THRESHOLD, "threshold": threshold}
-        return saved
+        return {} if saved is None else saved
 
     @classmethod
     def check_name(cls, decoder: str | None) -> None:
@@ -182,7 +179,6 @@ class Decisions(ABC):
     def store(self, config: Any) -> None:
         """Write the decisions into a task-net's config."""
         config.decisions = self.as_json()
-        vars(config).pop("threshold", None)  # older nets store it there
 
 
 def _is_number(value: Any) -> bool:

@@ -42,9 +42,8 @@ ADAPTER_FILES = (
     *("adapter_config.json", "adapter_model.safetensors", "adapter.safetensors"),
     *("head_config.json", "model_head.safetensors", DECISIONS_FILE),
 )
-# keys of a task-net's config about its predictions; `threshold`: of nets saved before there were decoders;
-# `pad_token_id`: a decoder's, by which its head finds the last token
-SAID_BESIDE = ("decisions", "label_hierarchy", "inputs", "constrained_decoding", "threshold", "pad_token_id", "verdict")
+# keys of a task-net's config about its predictions; `pad_token_id`: a decoder's, by which its head finds the last token
+SAID_BESIDE = ("decisions", "label_hierarchy", "inputs", "constrained_decoding", "pad_token_id", "verdict")
 READING = "reading"  # beside them: how a classifier of ours reads the tokens of the adapter's base
 QUANTIZATION = "quantization_config"  # beside them: how the base of an adapter was quantised
 
@@ -250,7 +249,7 @@ def folded(task_net: PreTrainedModel) -> Iterator[PreTrainedModel]:
         raise ValueError(SEVERAL_CLASSES_ARE_NOT_FOLDED)
     decisions: Any = DECISIONS["multi_label" if _of_labels(task_net) else "binary_mask"].from_config(config)
     saved = getattr(config, "decisions", None)
-    if saved is None and getattr(config, "threshold", None) is None:
+    if saved is None:
         raise ValueError(
             "`fold_decision` is True, but no decision is stored: call `trainer.fit_decisions(validation_rows)` first."
         )
@@ -272,8 +271,6 @@ def folded(task_net: PreTrainedModel) -> Iterator[PreTrainedModel]:
             yield task_net
         finally:
             config.decisions = saved
-            if saved is None:
-                del config.decisions
 
 
 def check_foldable(task_net: PreTrainedModel) -> None:

@@ -213,7 +213,7 @@ class SealModel(nn.Module):
         check_same_net(name, task_net, loading)
         keep_layout(task_net)
         if any(not key.startswith(f"{task_net.base_model_prefix}.") for key in _fresh(loading)):
-            for said in ("decisions", "threshold", "verdict"):  # of another output layer
+            for said in ("decisions", "verdict"):  # of another output layer
                 vars(task_net.config).pop(said, None)
         if label_rates is not None:
             _start_at_rates(task_net, loading, label_rates)

@@ -167,7 +167,7 @@ class StructuredTrainer(Trainer):
             reached = f"is at step {self.resumed_step} of {num_training_steps}"
             logger.warning(f"{self._resumed_from} {reached}: nothing is left to train.")
         config: Any = self.model.config
-        for name in ("decisions", "threshold", "verdict") if num_training_steps > 0 else ():  # of the untrained nets
+        for name in ("decisions", "verdict") if num_training_steps > 0 else ():  # of the untrained nets
             vars(config).pop(name, None)
         if isinstance(self.train_dataset, TensorRows) and self.train_dataset.inputs:
             config.inputs = self.train_dataset.inputs

@@ -9,7 +9,6 @@ from typing import Any
 
 from transformers import PreTrainedModel, TrainerState, TrainingArguments
 
-from ..core.decisions import THRESHOLD
 from ..core.task import DECISIONS, Task, task_of
 from ..data.tensors.collators import TensorRows
 from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES
@@ -120,10 +119,8 @@ def _decisions(config: Any, space: Any, folded: bool) -> dict[str, Any] | None:
         kind: Any = DECISIONS[space.name]
         stored = kind.saved_in(config)
         return kind.of_saved(stored).after_folding().as_json() if folded else stored
-    if (task := task_of(space)) is not None and task.decodes:
-        return {"decoder": space.decoder}
-    threshold = getattr(config, "threshold", None)
-    return None if threshold is None else {"decoder": THRESHOLD, "threshold": threshold}
+    task = task_of(space)
+    return {"decoder": space.decoder} if task is not None and task.decodes else None
 
 
 def _was_chosen(trainer: Any, config: Any, task: Task) -> bool:

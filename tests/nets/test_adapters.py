@@ -15,12 +15,14 @@ from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_inputs, tiny_t
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from seal_hf import SealForMultiLabel, SealTrainer, tokenize
+from seal_hf.decisions import LabelDecisions
 from seal_hf.nets.adapters import METHODS, LossAdapter, library_of
 
 ROOT = Path(__file__).parents[2]
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 RATES = {"learning_rate": 1e-2, "loss_net_learning_rate": 1e-2}
 Y = torch.rand(5, 3, len(LABELS), generator=torch.Generator().manual_seed(0))
+STORED = LabelDecisions("threshold", threshold=0.3)
 
 
 @pytest.fixture(params=["peft", "adapters"])
@@ -196,7 +198,7 @@ def test_what_is_saved_is_plain_where_adapters_can_be_merged(base, rows, tmp_pat
     trainer.args.adapter_export = "adapter"
     trainer.save_model(tmp_path / "saved")  # of the other form: it must go
     trainer.args.adapter_export = "auto"
-    trainer.model.config.threshold = 0.3
+    STORED.store(trainer.model.config)
     trainer.save_model(tmp_path / "saved")
     assert not [path for path in (tmp_path / "saved").iterdir() if path.name.startswith("adapter_")]
     seal.eval()
@@ -204,7 +206,7 @@ def test_what_is_saved_is_plain_where_adapters_can_be_merged(base, rows, tmp_pat
     plain = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")
     again = SealForMultiLabel.from_pretrained(tmp_path / "saved")
     assert type(plain).__name__ == "BertForSequenceClassification" and not hasattr(plain, "peft_config")
-    assert plain.config.threshold == 0.3 and plain.config.problem_type == "multi_label_classification"
+    assert plain.config.decisions == STORED.as_json() and plain.config.problem_type == "multi_label_classification"
     assert again.loss_net.config.encoder_mode == "separate"
     with torch.no_grad():
         torch.testing.assert_close(plain(**inputs).logits, seal(**inputs).logits, atol=1e-5, rtol=0)
@@ -235,10 +237,10 @@ def test_adapters_alone_are_saved_on_request(mode, base, rows, tmp_path):
     seal = nets(base, mode)
     trainer = trainer_of(seal, rows, tmp_path / "run", adapter_export="adapter")
     trainer.train()
-    trainer.model.config.threshold = 0.3
+    STORED.store(trainer.model.config)
     trainer.save_model(tmp_path / "saved")
     again, inputs = SealForMultiLabel.from_pretrained(tmp_path / "saved"), tiny_inputs("bert")
-    assert again.config.threshold == 0.3
+    assert again.config.decisions == STORED.as_json()
     assert again.loss_net.name_or_path and not seal.loss_net.name_or_path  # `check_was_trained` tells them apart
     assert again.config.id2label == seal.config.id2label == dict(enumerate(LABELS))
     seal.eval()
@@ -248,14 +250,14 @@ def test_adapters_alone_are_saved_on_request(mode, base, rows, tmp_path):
     trainer_of(again, rows, tmp_path / "on").train()  # and it goes on training
 
 
-def test_an_adapter_without_a_loss_net_has_its_labels_and_threshold(mode, base, rows, tmp_path):
+def test_an_adapter_without_a_loss_net_has_its_labels_and_decisions(mode, base, rows, tmp_path):
     trainer = trainer_of(nets(base, mode), rows, tmp_path, adapter_export="adapter", energy_loss="ce", max_steps=1)
     trainer.train()
-    trainer.model.config.threshold = 0.3
+    STORED.store(trainer.model.config)
     trainer.save_model()
     assert not (tmp_path / "_loss_net").exists()
     again = SealForMultiLabel.from_pretrained(tmp_path)
-    assert again.config.threshold == 0.3 and list(again.config.id2label.values()) == list(LABELS)
+    assert again.config.decisions == STORED.as_json() and list(again.config.id2label.values()) == list(LABELS)
     names = dict(enumerate(LABELS))
     kept = SealForMultiLabel.from_pretrained(tmp_path, id2label=names, num_labels=len(LABELS))
     assert kept.config.id2label == names
@@ -392,15 +394,15 @@ def test_an_adapter_takes_the_place_of_a_plain_net_in_shards(mode, base, rows, t
     assert not list((tmp_path / "run").glob("model[.-]*")) and not (tmp_path / "run" / "config.json").exists()
 
 
-def test_training_forgets_the_threshold_of_a_saved_adapter(mode, base, rows, tmp_path):
+def test_training_forgets_the_decisions_of_a_saved_adapter(mode, base, rows, tmp_path):
     seal = nets(base, mode)
-    seal.config.threshold = 0.2
+    STORED.store(seal.config)
     seal.save_pretrained(tmp_path / "first", adapter_export="adapter")
     seal = SealForMultiLabel.from_pretrained(tmp_path / "first")
-    assert seal.config.threshold == 0.2
+    assert seal.config.decisions == STORED.as_json()
     trainer_of(seal, rows, tmp_path / "out", max_steps=1).train()
     seal.save_pretrained(tmp_path / "second", adapter_export="adapter")
-    assert getattr(SealForMultiLabel.from_pretrained(tmp_path / "second").config, "threshold", None) is None
+    assert getattr(SealForMultiLabel.from_pretrained(tmp_path / "second").config, "decisions", None) is None
 
 
 def test_several_active_adapters_are_refused(base, rows, tmp_path):

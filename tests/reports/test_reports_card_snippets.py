@@ -293,12 +293,7 @@ def test_a_share_of_warm_up_is_shown_in_steps(tmp_path):
     assert "| warmup\\_steps | 2 |" in run_card(trainer)
 
 
-def test_old_nets_have_a_card_too(tmp_path):
-    """`config.threshold`, of before there were decoders."""
-    trainer = trainer_of(tmp_path / "run")
-    trainer.model.config.threshold = 0.23
-    card = run_card(trainer)
-    assert "at least **0.23**" in card and "cross-fitting" not in card
+def test_tags_without_stored_decisions_have_a_card_too(tmp_path):
     nets, rows = tiny_tags.nets("bilstm", tmp_path)
     tagged = tiny_tags.trainer(tmp_path / "tags", nets, rows, constrained_decoding=True)
     assert "The stored decoder is `constrained`" in run_card(tagged)

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import TrainerCallback
 
 from seal_hf import SealForMultiLabel, SealTrainer, TensorRows, load_energy_network
+from seal_hf.decisions import LabelDecisions
 from seal_hf.energy_losses import NCE
 from seal_hf.saving import load_loss_net, take_loss_net
 from seal_hf.training.checks import check_was_trained
@@ -302,16 +303,17 @@ def test_a_loss_net_that_is_given_stands_in_the_place_of_the_models_own(tmp_path
         assert trainer.loss_net is expected and trainer.model is nets.task_net
 
 
-def test_training_forgets_the_threshold_of_the_net_as_it_was(tmp_path):
-    """A run of no step leaves it, as the net."""
-    for epochs, expected in ((0, 0.3), (1, None)):
+def test_training_forgets_the_decisions_of_the_net_as_it_was(tmp_path):
+    """A run of no step leaves them, as the net."""
+    stored = LabelDecisions("threshold", threshold=0.3)
+    for epochs, expected in ((0, stored.as_json()), (1, None)):
         nets = tiny_run.model()
-        nets.config.threshold = 0.3
+        stored.store(nets.config)
         trainer, _ = tiny_run.make(tmp_path, nets=nets, num_train_epochs=epochs)
         trainer.train()
         trainer.save_model()
         again = SealForMultiLabel.from_pretrained(tmp_path)
-        assert getattr(again.config, "threshold", None) == expected
+        assert getattr(again.config, "decisions", None) == expected
 
 
 class Averaging(torch.optim.SGD):

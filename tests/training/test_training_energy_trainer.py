@@ -337,15 +337,15 @@ def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys, c
         energy.main([*quiet, str(tmp_path / "x"), "--energy_method", "nce", "--task_net_path", str(tmp_path / "other")])
 
 
-def test_a_second_run_draws_as_the_first_and_forgets_the_threshold(tmp_path, monkeypatch):
+def test_a_second_run_draws_as_the_first_and_forgets_the_decisions(tmp_path, monkeypatch):
     net, keys = network(tiny_run.FEATURES, tiny_run.LABELS), []
     trainer = make(tmp_path, net, digits_like(), energy_method="spen", inference_start="random", max_steps=1)
     noise = trainer._noise
     monkeypatch.setattr(trainer, "_noise", lambda *key: keys.append(key) or noise(*key))
     for _ in range(2):
-        net.config.threshold = 0.07
+        net.config.decisions = {"decoder": "fixed"}
         trainer.train()
-        assert getattr(net.config, "threshold", None) is None
+        assert getattr(net.config, "decisions", None) is None
     assert len(keys) >= 2 and keys[: len(keys) // 2] == keys[len(keys) // 2 :]
 
 

@@ -137,8 +137,7 @@ def average_with_regression(
     if usual_or_better(scores, "mean") == ALONE:
         return None
     net.average_with(regressions.weight, regressions.bias)
-    for name in ("decisions", "threshold"):
-        vars(net.config).pop(name, None)
+    vars(net.config).pop("decisions", None)
     return float(scores["mean"].mean()), float(scores[ALONE].mean())
 
 

@@ -169,9 +169,6 @@ def test_they_travel_in_a_config(tmp_path):
         config.save_pretrained(tmp_path)
         again = LabelDecisions.from_config(PretrainedConfig.from_pretrained(tmp_path))
         assert again == decisions
-    older = PretrainedConfig(threshold=0.3)
-    assert LabelDecisions.from_config(older).decide(p).tolist() == (p >= 0.3).tolist()
-    assert MaskDecisions.from_config(older).cut() == 0.3
     assert LabelDecisions.from_config(PretrainedConfig()).decide(p).tolist() == (p >= 0.5).tolist()
 
 

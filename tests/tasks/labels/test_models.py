@@ -183,10 +183,10 @@ def test_the_threshold_is_saved_and_used(bert, tmp_path):
     assert torch.equal(decisions, (probabilities >= 0.5).long())
     ordered = probabilities.flatten().sort().values
     for threshold in (float(ordered[3] + ordered[4]) / 2, 0.0):
-        seal.config.threshold = threshold
+        LabelDecisions("threshold", threshold=threshold).store(seal.config)
         seal.save_pretrained(tmp_path / "saved")
         again = SealForMultiLabel.from_pretrained(tmp_path / "saved")
-        assert again.config.threshold == threshold
+        assert LabelDecisions.from_config(again.config).threshold == threshold
         assert torch.equal(again.predict(**inputs)[1], (probabilities >= threshold).long())
         assert torch.equal(again.predict(decoder=0.5, **inputs)[1], (probabilities >= 0.5).long())
 
