@@ -189,7 +189,7 @@ def test_masks_of_several_classes_are_compared_by_every_loss(program, tmp_path):
             assert Rows.of_text(text).figure == pytest.approx(run[f"test_{key}"], abs=1e-9), name
     assert list(json.loads((tmp_path / "results.json").read_text())) == ["mean_iou", "boundary_iou"]
     assert "| IoU | pixel accuracy | boundary IoU | pieces / 100 |" in (tmp_path / "table.md").read_text()
-    with pytest.raises(ValueError, match="'gbi_dvn'"):
+    with pytest.raises(ValueError, match="'gbi_dvn' needs masks of two classes, which digit_classes lacks"):
         program.main([*words, "--losses", "gbi_dvn", "--output_dir", str(tmp_path / "other")])
 
 

@@ -250,10 +250,6 @@ class Kind(ABC):
     def check_method(self, name: str, method: Method, settings: Mapping[str, Any]) -> None:  # noqa: B027
         """Raise ValueError if a method cannot run under these common settings."""
 
-    def why_not(self, name: str, data: Any) -> str:
-        """Why a method of this kind is not among those for these data; empty if it is of another kind."""
-        return ""
-
     def is_labelled(self, split: Any) -> bool:
         """True if a split has gold outputs to compare methods on."""
         return split is not None

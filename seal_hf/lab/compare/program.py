@@ -83,8 +83,6 @@ def kind_of(words: Sequence[str]) -> tuple[Kind, list[str]]:
 def check_names(names: Sequence[str], kind: Kind, data: Any) -> None:
     """Raises ValueError for a method of another kind of output, or one that these data do not suit."""
     for name in names:
-        if why := kind.why_not(name, data):
-            raise ValueError(f"method {name!r} {why}.")
         others = [other.word for task in TASKS.values() for other in task.compared if name in other.methods]
         if name not in kind.methods and others:
             raise ValueError(

@@ -36,7 +36,7 @@ BY_RATE: dict[str, Range] = {"learning_rate": RATE}
 STATIC = {**BY_RATE, "energy_weight": SHARE}
 BESIDE = {**STATIC, "loss_net_learning_rate": LOSS_NET_RATE}
 FEW_SAMPLES = {"num_samples": 4}  # each is an image for the energy's convolutions
-OF_TWO_CLASSES = {"gbi_dvn", "static_regression"}  # an energy network alone predicts no others
+TWO_CLASSES = "masks of two classes"  # an energy network alone predicts no others
 
 
 def dynamic(about: str, loss: str, first: Mapping[str, Any] | None = None, **settings: Any) -> Method:
@@ -75,6 +75,7 @@ METHODS: dict[str, Method] = {
         ENERGY_RATES,
         {"learning_rate": 1e-3, "inference_learning_rate": 0.4},
         program=ENERGY_NETWORK,
+        needs=TWO_CLASSES,
     ),
     "static_regression": Method(
         SEAL,
@@ -83,6 +84,7 @@ METHODS: dict[str, Method] = {
         STATIC,
         {"energy_weight": 0.3},
         takes={"loss_net_path": "gbi_dvn"},
+        needs=TWO_CLASSES,
     ),
     "margin": dynamic("margin", "margin"),
     "infnet": dynamic("InfNet", "infnet"),
@@ -133,14 +135,10 @@ class Masks(Kind):
     """Masks of two classes, see [`Kind`]."""
 
     def of(self, data: SegmentationData) -> Kind:
-        if len(data.label_names) <= 2:
-            return self
-        methods = {name: method for name, method in self.methods.items() if name not in OF_TWO_CLASSES}
-        return ClassMasks(**{**vars(self), "methods": methods, "figures": CLASS_FIGURES})
+        return self if self.has(data) else ClassMasks(**{**vars(self), "figures": CLASS_FIGURES})
 
-    def why_not(self, name: str, data: SegmentationData) -> str:
-        wanting = name in OF_TWO_CLASSES and name not in self.methods
-        return f"needs masks of two classes; {data.name} has more" if wanting else ""
+    def has(self, data: SegmentationData) -> set[str]:
+        return {TWO_CLASSES} if len(data.label_names) <= 2 else set()
 
     def pretrained(self, data: SegmentationData, settings: Mapping[str, Any]) -> bool:
         return settings.get("model_name_or_path") is not None
