@@ -228,8 +228,9 @@ class Kind(ABC):
         """
 
     @abstractmethod
-    def constant(self, data: Any) -> Scored:
-        """The figures of one prediction for every row, from what is frequent in training."""
+    def constant(self, data: Any) -> Callable[[Any], Any]:
+        """A function that gives one output for every row of a split, what is frequent in training, as `scored` reads
+        them."""
 
     def linear(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: Any) -> Scored:
         """The figures of a method of `LINEAR`, which fits logistic regressions to the features of the untrained net."""

@@ -483,9 +483,10 @@ class Comparison:
 
     def _train(self, name: str, seed: int) -> dict[str, Any]:
         if self.methods[name].program == CONSTANT:
-            return self._figures(seed, {}, self.kind.constant(self.data))
-        if self.methods[name].program in self.kind.without_net:
-            return self._figures(seed, {}, self._without_net(name, seed))
+            return self._figures(seed, {}, self._decided(self.kind.constant(self.data)))
+        if (decide := self.kind.without_net.get(self.methods[name].program)) is not None:
+            arguments = self._arguments(name, self.settings(name, seed), str(self._net(name, seed)))
+            return self._figures(seed, {}, self._decided(decide(arguments, self.data)))
         if self.methods[name].program == LINEAR:
             prepared = self._prepared(name, self.settings(name, seed), str(self._net(name, seed)))
             return self._figures(seed, {}, self.kind.linear(prepared.trainer, prepared.splits, self.data))
@@ -508,10 +509,8 @@ class Comparison:
         auc = {AUC: chosen[AUC]} if AUC in chosen else {}  # with a loss-net, and samples to tell from gold
         return figures | auc | {"epochs": trainer.state.epoch, **clock.metrics}
 
-    def _without_net(self, name: str, seed: int) -> Scored:
-        """The figures of a method that decides without a net."""
-        arguments = self._arguments(name, self.settings(name, seed), str(self._net(name, seed)))
-        decide = self.kind.without_net[self.methods[name].program](arguments, self.data)
+    def _decided(self, decide: Callable[[Any], Any]) -> Scored:
+        """The figures of a method that decides without a net, by a function that gives the outputs of a split."""
         splits = {"eval": self.data.validation, "test": self.data.test}
         return self.kind.scored(self.data, {split: decide(rows) for split, rows in splits.items()})
 

@@ -7,7 +7,7 @@ With a loss-net that no longer learns, only the pull towards a high cost would r
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -267,11 +267,9 @@ class LabelSetKind(Kind):
         predicted = predict_multilabel(trainer, *(trainer.kept_rows(splits[name]) for name in ("eval", "test")))
         return self._scored(data, predicted["eval"], predicted["test"])
 
-    def constant(self, data: MultiLabelData) -> Scored:
-        assert data.test is not None, "as `is_labelled` says"
-        splits = {"eval": data.validation, "test": data.test}
-        rates = {split: np.tile(data.label_rates, (len(rows), 1)) for split, rows in splits.items()}
-        return self.scored(data, rates)
+    def constant(self, data: MultiLabelData) -> Callable[[Any], np.ndarray]:
+        rates = data.label_rates
+        return lambda split: np.tile(rates, (len(split), 1))
 
     def linear(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: MultiLabelData) -> Scored:
         return self.scored(data, fit_baseline(cast(SealTrainer, trainer), splits).probabilities)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -149,9 +149,9 @@ class Masks(Kind):
     def score(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: SegmentationData) -> Scored:
         return self._scored(*evaluate_masks(trainer, splits), data)
 
-    def constant(self, data: SegmentationData) -> Scored:
-        gold, mask = _gold(data), constant_mask(data.train)
-        return self.scored(data, {split: np.broadcast_to(mask, masks.shape) for split, masks in gold.items()})
+    def constant(self, data: SegmentationData) -> Callable[[Any], np.ndarray]:
+        mask = constant_mask(data.train)
+        return lambda split: np.broadcast_to(mask, split.masks.shape)
 
     def scored(self, data: SegmentationData, decided: Mapping[str, np.ndarray]) -> Scored:
         given = {split: masks.astype(float) for split, masks in decided.items()}
@@ -179,9 +179,9 @@ class ClassMasks(Masks):
     def score(self, trainer: StructuredTrainer, splits: Mapping[str, Any], data: SegmentationData) -> Scored:
         return self._scored(*evaluate_class_masks(trainer, splits, data.label_names), data)
 
-    def constant(self, data: SegmentationData) -> Scored:
+    def constant(self, data: SegmentationData) -> Callable[[Any], np.ndarray]:
         mask = constant_class_mask(data.train, len(data.label_names))
-        return self.scored(data, {split: np.broadcast_to(mask, masks.shape) for split, masks in _gold(data).items()})
+        return lambda split: np.broadcast_to(mask, split.masks.shape)
 
     def scored(self, data: SegmentationData, decided: Mapping[str, np.ndarray]) -> Scored:
         classes, metrics = len(data.label_names), dict[str, float]()

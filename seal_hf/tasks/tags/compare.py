@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -137,22 +137,16 @@ class TagSequences(Kind):
         predicted = {split: predict_tags(trainer, splits[split], [decoder])[decoder] for split in ("eval", "test")}
         return self.scored(data, predicted)
 
-    def constant(self, data: TagSequenceData) -> Scored:
-        train, gold = gold_tags(data.train, data.label_names), self.gold(data)
+    def constant(self, data: TagSequenceData) -> Callable[[Any], Tags]:
+        train = gold_tags(data.train, data.label_names)
         ((most, _),) = Counter(tag for tags in train for tag in tags).most_common(1)
-        return self.scored(data, {split: [[most] * len(row) for row in rows] for split, rows in gold.items()})
-
-    @staticmethod
-    def gold(data: TagSequenceData) -> dict[str, Tags]:
-        """The gold tags of validation and test, which comes last."""
-        assert data.test is not None, "as `is_labelled` says"
-        splits = {"eval": data.validation, "test": data.test}
-        return {split: gold_tags(rows, data.label_names) for split, rows in splits.items()}
+        return lambda split: [[most] * len(tags) for tags in split["tags"]]
 
     def scored(self, data: TagSequenceData, decided: Mapping[str, Tags]) -> Scored:
+        assert data.test is not None, "as `is_labelled` says"
         metrics: dict[str, float] = {}
-        for split, gold in self.gold(data).items():
-            figures, rows = self.judged(data, split, decided[split], gold)
+        for split, dataset in {"eval": data.validation, "test": data.test}.items():
+            figures, rows = self.judged(data, split, decided[split], gold_tags(dataset, data.label_names))
             metrics |= {f"{split}_{key}": value for key, value in figures.items()}
         return Scored(metrics, rows)  # those of the test split, which comes last
 
