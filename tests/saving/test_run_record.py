@@ -11,7 +11,7 @@ import tiny_run
 import torch
 
 from seal_hf import EnergyTrainer, EnergyTrainingArguments, SealForMultiLabel, TensorRows
-from seal_hf.lab.compare.runner import EARLIER, Runs, claim_folder
+from seal_hf.lab.compare.runner import Runs, claim_folder
 from seal_hf.saving import mark_complete
 from seal_hf.saving.checkpoints import RECORD, check_same_run, plain
 from seal_hf.utils.messages import RETIRED
@@ -95,7 +95,7 @@ def test_a_record_that_names_retired_options_is_that_of_the_same_run(tmp_path):
     record = dict.fromkeys(RETIRED, "random")
     (tmp_path / RECORD).write_text(json.dumps(record | {"seed": 3}))
     check_same_run(tmp_path, {"seed": 3}, {})
-    runs, ours = Runs(tmp_path / "compared"), dict.fromkeys(("data", "flags", "files", "contents", *EARLIER), "digits")
+    runs, ours = Runs(tmp_path / "compared"), dict.fromkeys(("data", "flags", "files", "contents"), "digits")
     runs.save_identity(ours | record)
     runs.save("ce", 1, {"seed": 1})
     claim_folder(runs, ours)

@@ -64,12 +64,6 @@ NET: dict[str, Range] = {"learning_rate": RATE, "dropout": DROPOUT_RANGE}
 COMMON = {"num_samples", "global_size", "dropout", "energy_weight", "inference_learning_rate", *TEXT}
 
 
-def earlier_method(settings: Mapping[str, Any]) -> Method:
-    """The method of runs in a folder that has a name which no method has now; without a loss-net it is a baseline."""
-    loss = settings.get("energy_loss", settings.get("loss", "nce"))
-    return Method(BASELINE if loss == "ce" else SEAL, f"({loss})", settings)
-
-
 def space_of(method: Method, own: OwnRanges) -> dict[str, Range]:
     """The search space of a method for a kind of net."""
     found = {key: own.get(key, values) for key, values in method.space.items()}

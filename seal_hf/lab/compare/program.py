@@ -41,11 +41,9 @@ from ...data.hygiene import fingerprint
 from ...utils.messages import did_you_mean, printable
 from ...utils.options import check_given
 from ...utils.recorded import command_line
-from .kinds import KINDS, Figures, Kind, Methods, earlier_method, own_keys
+from .kinds import KINDS, Figures, Kind, Methods, own_keys
 from .runner import (
     EVERY_RUN,
-    LOST,
-    METHOD,
     Comparison,
     Runs,
     origin,
@@ -170,13 +168,7 @@ def write_table(runs: Runs, figures: Figures, methods: Methods, title: str, metr
     found = runs.all()
     if not found:
         return
-    earlier = {name: earlier_method(results[0][METHOD]) for name, results in found.items() if METHOD in results[0]}
-    methods = {**earlier, **methods}
-    every = [run for results in found.values() for run in results if LOST not in run]
-    tested = [
-        key for key in figures.tested_with(metric) if all(f"test_{key}" in run for run in every)
-    ]  # not in old ones
-    tables = [comparison(found, figures, methods, decoder, metric) for decoder in tested]
+    tables = [comparison(found, figures, methods, decoder, metric) for decoder in figures.tested_with(metric)]
     write_json(runs.folder / "results.json", {table["decoder"]: table for table in tables})
     first, *others = tables
     text = f"# {title}\n\n{markdown(first)}"

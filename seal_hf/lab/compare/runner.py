@@ -194,8 +194,6 @@ EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else i
     "disable_tqdm": True,
 }
 NO_FIGURE = {"logging_steps", *RETIRED}  # settings that change no figure; of retired ones, the rows tell
-# what files say that were written before they said it; all of these are of label sets
-EARLIER = {"finalists": 1, "held": "", "metric": "f1_example_tuned"}
 
 
 def claim_folder(runs: Runs, ours: Settings) -> None:
@@ -216,8 +214,7 @@ def claim_folder(runs: Runs, ours: Settings) -> None:
             "another --output_dir."
         )
     if theirs is not None:
-        unsaid = {key: ours[key] for key in ("flags", "files", "contents")}
-        theirs = _with_unsaid({**EARLIER, **unsaid, **theirs}, ours)
+        theirs = _with_unsaid({"files": ours["files"], **theirs}, ours)
         key = _difference(theirs, ours)
         if key is None:
             return
@@ -253,10 +250,7 @@ def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str,
             )
         said = [(f"a search ({part})", found.get(part), ours) for part, ours in sought.items() if owner == name]
         for run in finished.get(name, ()):
-            theirs = run.get(METHOD)
-            if theirs is not None:  # perhaps a file of before these were the same in every run
-                theirs = {key: value for key, value in theirs.items() if key not in (*EVERY_RUN, "seed")}
-            said.append((f"a run (seed {run['seed']})", theirs, own))
+            said.append((f"a run (seed {run['seed']})", run.get(METHOD), own))
             if found:
                 said.append((f"a run (seed {run['seed']})", texts(run["searched"]), texts(found["settings"])))
         for what, theirs, ours in said:
