@@ -444,7 +444,7 @@ def test_a_text_keeps_its_characters_and_each_span_its_own():
         {"label": "LOC", "score": 0.9, "start": 3, "end": 11},
         {"label": "LOC", "score": 0.8, "start": 22, "end": 26},
     ]
-    page = elements(markup.marked(text, spans, {"LOC": 7}, (22, 26)))
+    page = elements(str(markup.marked(text, spans, {"LOC": 7}, (22, 26))))
     assert page.text == "In New YorkLOC, & not in RomeLOC."
     assert [name for name, _ in page.names] == ["p", "mark", "span", "mark", "u", "span"]
 

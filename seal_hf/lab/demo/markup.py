@@ -1,18 +1,15 @@
-"""The answers of the page as HTML. Text from data is escaped: only `Html` is taken as it is."""
+"""The answers of the page as HTML. Text from data is escaped: only [`Markup`] is taken as it is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any, NamedTuple
+
+from markupsafe import Markup
 
 from ...utils.messages import printable
 
 SMALL, MOST = 1e-3, 80  # shares below have two digits; characters of a cell in a table
-
-
-class Html(str):
-    """Text that is HTML already."""
 
 
 class Bar(NamedTuple):
@@ -47,37 +44,34 @@ class Alternative(NamedTuple):
     decided: bool = False
 
 
-def fill(template: str, **values: object) -> Html:
-    """A template with its values, each escaped unless it is `Html`."""
-    return Html(template.format(**{name: escaped(value) for name, value in values.items()}))
+def fill(template: str, **values: object) -> Markup:
+    """A template with its values, each [`printable`] and escaped unless it is [`Markup`]."""
+    shown = {name: value if isinstance(value, Markup) else printable(value) for name, value in values.items()}
+    return Markup(template).format(**shown)
 
 
-def joined(parts: Iterable[Html]) -> Html:
-    return Html("".join(parts))
+def answer(*parts: Markup) -> str:
+    """The HTML of one answer, made of these parts, as plain text for Gradio."""
+    return str(fill('<div class="seal">{parts}</div>', parts=Markup().join(parts)))
 
 
-def answer(*parts: Html) -> Html:
-    """The HTML of one answer, made of these parts."""
-    return fill('<div class="seal">{parts}</div>', parts=joined(parts))
-
-
-def note(text: str) -> Html:
+def note(text: str) -> Markup:
     return fill('<p class="note">{text}</p>', text=text)
 
 
-def chips(title: str, names: Sequence[str], nothing: str) -> Html:
+def chips(title: str, names: Sequence[str], nothing: str) -> Markup:
     """The names that the net decided for, each in a small box; `nothing` is shown if there are none."""
-    found = joined(fill('<span class="chip">{name}</span>', name=name) for name in names)
+    found = Markup().join(fill('<span class="chip">{name}</span>', name=name) for name in names)
     shown = found or fill('<span class="nothing">{nothing}</span>', nothing=nothing)
     return fill('<p class="decided"><span class="title">{title}</span>{shown}</p>', title=title, shown=shown)
 
 
-def bars(title: str, rows: Iterable[Bar]) -> Html:
+def bars(title: str, rows: Iterable[Bar]) -> Markup:
     """A list of bars, one below the other."""
-    return fill('<h4>{title}</h4><ul class="bars">{rows}</ul>', title=title, rows=joined(map(_bar, rows)))
+    return fill('<h4>{title}</h4><ul class="bars">{rows}</ul>', title=title, rows=Markup().join(map(_bar, rows)))
 
 
-def _bar(row: Bar) -> Html:
+def _bar(row: Bar) -> Markup:
     mark = fill('<span class="mark" style="left:{place}%"></span>', place=f"{100 * (row.mark or 0):.1f}")
     return fill(
         '<li class="{kind}"><span class="name" title="{name}">{name}</span><span class="track">'
@@ -85,19 +79,19 @@ def _bar(row: Bar) -> Html:
         kind="chosen" if row.chosen else "other",
         name=row.name,
         width=f"{100 * row.value:.1f}",
-        mark=Html() if row.mark is None else mark,
+        mark=Markup() if row.mark is None else mark,
         number=f"{row.value:.3f}",
     )
 
 
-def legend(rows: Iterable[tuple[str, str, float]]) -> Html:
+def legend(rows: Iterable[tuple[str, str, float]]) -> Markup:
     """A legend of classes, each with its colour, which is six hexadecimal digits, and its share."""
     one = '<li><span class="swatch" style="background:#{colour}"></span> {name} <span class="share">{share}</span></li>'
     listed = (fill(one, name=name, colour=colour, share=percent(share)) for name, colour, share in rows)
-    return fill('<h4>Classes</h4><ul class="legend">{rows}</ul>', rows=joined(listed))
+    return fill('<h4>Classes</h4><ul class="legend">{rows}</ul>', rows=Markup().join(listed))
 
 
-def energies(rows: Sequence[Alternative], share: str, caption: str) -> Html:
+def energies(rows: Sequence[Alternative], share: str, caption: str) -> Markup:
     """A table of energies with the lowest in bold. `share` is the heading of the numbers beside them."""
     low, high = min(row.energy for row in rows), max(row.energy for row in rows)
     return fill(
@@ -105,11 +99,11 @@ def energies(rows: Sequence[Alternative], share: str, caption: str) -> Html:
         '<th colspan="2">energy</th></tr></thead><tbody>{rows}</tbody></table>',
         caption=caption,
         share=share,
-        rows=joined(_energy(row, low, high) for row in rows),
+        rows=Markup().join(_energy(row, low, high) for row in rows),
     )
 
 
-def _energy(row: Alternative, low: float, high: float) -> Html:
+def _energy(row: Alternative, low: float, high: float) -> Markup:
     return fill(
         '<tr class="{kind}"><td>{what}{decided}</td><td class="number">{share}</td><td class="number">{energy}</td>'
         '<td class="track"><span class="length" style="width:{width}%"></span></td></tr>',
@@ -127,7 +121,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share >= SMALL or not share else f"{100 * share:.2g} %"
 
 
-def marked(text: str, spans: Iterable[Mapping[str, Any]], colours: Mapping[str, int], focus: Any = None) -> Html:
+def marked(text: str, spans: Iterable[Mapping[str, Any]], colours: Mapping[str, int], focus: Any = None) -> Markup:
     """A text with its spans highlighted.
 
     Args:
@@ -149,10 +143,10 @@ def marked(text: str, spans: Iterable[Mapping[str, Any]], colours: Mapping[str, 
         )
         last = span["end"]
     parts.append(_focused(text, last, len(text), focus))
-    return fill('<p class="text">{parts}</p>', parts=joined(parts))
+    return fill('<p class="text">{parts}</p>', parts=Markup().join(parts))
 
 
-def _focused(text: str, start: int, end: int, focus: Any) -> Html:
+def _focused(text: str, start: int, end: int, focus: Any) -> Markup:
     if focus is None or not start <= focus[0] < end:
         return fill("{text}", text=text[start:end])
     first, last = focus
@@ -160,10 +154,10 @@ def _focused(text: str, start: int, end: int, focus: Any) -> Html:
     return fill("{before}<u>{inside}</u>{after}", before=before, inside=inside, after=after)
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Html:
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
     """An HTML table of the rows of a file. Long cells are cut."""
-    head = joined(fill("<th>{name}</th>", name=name) for name in headers)
-    body = joined(fill("<tr>{cells}</tr>", cells=joined(map(_cell, row))) for row in rows)
+    head = Markup().join(fill("<th>{name}</th>", name=name) for name in headers)
+    body = Markup().join(fill("<tr>{cells}</tr>", cells=Markup().join(map(_cell, row))) for row in rows)
     return fill(
         '<div class="scroll" tabindex="0"><table class="rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>'
         "</table></div>",
@@ -172,10 +166,5 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Html:
     )
 
 
-def _cell(text: str) -> Html:
+def _cell(text: str) -> Markup:
     return fill("<td>{text}</td>", text=text if len(text) <= MOST else f"{text[: MOST - 1]}\u2026")
-
-
-def escaped(value: object) -> str:
-    """A value as the text of HTML, [`printable`]."""
-    return value if isinstance(value, Html) else escape(printable(value))

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...reports.common import NEXT, Verdict
-from . import markup
-from .views import OWN, View
-
-if TYPE_CHECKING:
-    import gradio as gr
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING
+from markupsafe import Markup, escape
 
 from ...cli.programs import message_of
+from ...reports.common import NEXT, Verdict
 from ...utils.messages import one_line
+from . import markup
 from .files import predict_file
+from .views import OWN, View
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -150,7 +147,7 @@ def told(function: Callable[..., Any]) -> Callable[..., Any]:
             message = message_of(error)
             if message is None:
                 raise
-            raise gr.Error(markup.escaped(one_line(message, MOST_SHOWN)), print_exception=False) from error
+            raise gr.Error(str(escape(one_line(message, MOST_SHOWN))), print_exception=False) from error
 
     return run
 
@@ -197,14 +194,14 @@ def take_no_address(block: Any) -> None:
     vars(block)["async_move_resource_to_block_cache"] = take_file
 
 
-def head(view: View, name: str) -> markup.Html:
+def head(view: View, name: str) -> str:
     """The model's name, what it predicts, and what its run came to; what to try next is for whoever trains."""
     energies = ", with energies of its loss-net" if view.has_energies else ""
     lines = markup.fill("<h1>{name}</h1><p>{what}{energies}</p>", name=name, what=view.what, energies=energies)
     verdict = Verdict.saved_in(view.kind.config)
     lasting = [line for line in (verdict.sentences if verdict else ()) if not line.startswith(NEXT)]
-    said = markup.joined(markup.fill("<p>{line}</p>", line=line) for line in lasting)
-    return markup.fill('<div class="seal head">{lines}{said}</div>', lines=lines, said=said)
+    said = Markup().join(markup.fill("<p>{line}</p>", line=line) for line in lasting)
+    return str(markup.fill('<div class="seal head">{lines}{said}</div>', lines=lines, said=said))
 
 
 def decision_fields(view: View) -> tuple[gr.Dropdown, gr.Slider]:
