@@ -153,17 +153,26 @@ def score_decoders(
             continue
         counts = DecidedCounts.of(fitted, [n for n in DECODER_FIGURES if n in fitted.names], probabilities, labels)
         per_example = {DECODER_FIGURES[name]: found.example_f1(empty_score) for name, found in counts.sets.items()}
-        figures = {**counts.sets[FIXED].figures(empty_score), **ranking_metrics(probabilities, labels)}
-        figures |= counts.hierarchical(FIXED)
-        for ending, name in {"_tuned": THRESHOLD, **({"_decided": fitted.decoder} if decisions else {})}.items():
-            figures |= {f"{key}{ending}": value for key, value in counts.figures(name, empty_score).items()}
+        at_half = {**counts.sets[FIXED].figures(empty_score), **ranking_metrics(probabilities, labels)}
+        figures = figures_of_decoders(counts, at_half, decisions is not None, empty_score)
         for name in counts.sets if decisions else ():  # for the grid of the page
             ending, of_name = DECODER_FIGURES[name].removeprefix("f1_example"), counts.figures(name, empty_score)
             figures |= {f"{key}{ending}": of_name[key] for key in GRID_KINDS.values()}
-        figures |= {key: float(values.mean()) for key, values in per_example.items()}
         metrics.update({f"{split}_{key}": value for key, value in figures.items()})
     metrics["threshold"] = fitted.threshold
     return metrics, per_example if "test_f1_example" in metrics else {}
+
+
+def figures_of_decoders(
+    counts: DecidedCounts, at_half: dict[str, float], has_chosen: bool = True, empty_score: float = 1.0
+) -> dict[str, float]:
+    """The figures of one split: those at 0.5; with `_tuned`, at the tuned threshold; with `_decided`, by the chosen
+    decoder; and example F1 of each decoder that is counted."""
+    figures = at_half | counts.hierarchical(FIXED)
+    for ending, name in {"tuned": THRESHOLD, **({"decided": counts.decisions.decoder} if has_chosen else {})}.items():
+        figures |= {f"{key}_{ending}": value for key, value in counts.figures(name, empty_score).items()}
+    example_f1 = {DECODER_FIGURES[name]: counts.figures(name, empty_score)["f1_example"] for name in counts.sets}
+    return figures | example_f1
 
 
 def evaluate_by_batch(trainer: StructuredTrainer, splits: dict[str, Any]) -> tuple[dict[str, float], np.ndarray]:
@@ -211,17 +220,10 @@ class DecoderFigures:
         self.at_half.add(p, gold)
         self._counts.add(p, gold, p >= 0)
         if compute_result and self.at_half.num_rows:
-            self.figures = self._result()
+            at_half = self.at_half.result()
+            del at_half["threshold"], at_half["f1_example_tuned"]  # tuned on these very rows
+            self.figures = figures_of_decoders(self._counts, at_half)
         return {}
-
-    def _result(self) -> dict[str, float]:
-        figures = self.at_half.result()
-        del figures["threshold"], figures["f1_example_tuned"]  # tuned on these very rows
-        counts = self._counts
-        figures |= counts.hierarchical(FIXED)
-        for ending, name in (("tuned", THRESHOLD), ("decided", counts.decisions.decoder)):
-            figures |= {f"{key}_{ending}": value for key, value in counts.figures(name).items()}
-        return figures | {DECODER_FIGURES[name]: counts.figures(name)["f1_example"] for name in counts.sets}
 
 
 # --- the evaluation of a trained net ----------------------------------------------------------------------------------

@@ -310,6 +310,9 @@ class MultiLabelByBatch:
     Metrics of decided sets are identical if the rows come in their own order; `map` and `f1_example_tuned` are equal up
     to rounding.
 
+    Args:
+        hierarchy: of the labels; with it, there is `f1_hierarchical` at 0.5 too.
+
     Attributes:
         figures: the names of its metrics.
         by_batch: makes a fresh instance.
@@ -318,8 +321,11 @@ class MultiLabelByBatch:
 
     figures = tuple(name for name in multilabel_compute_metrics.figures if name != "map_macro")  # type: ignore[attr-defined]
 
-    def __init__(self) -> None:
-        self.by_batch: Callable[[], MultiLabelByBatch] = type(self)
+    def __init__(self, hierarchy: Hierarchy | None = None) -> None:
+        self.by_batch: Callable[[], MultiLabelByBatch] = partial(type(self), hierarchy)
+        self._hierarchical = None if hierarchy is None else HierarchicalCounts(hierarchy)
+        if hierarchy is not None:
+            self.figures = (*self.figures, F1_HIERARCHICAL)
         self._counts = SetCounts()
         self._f1: Any = 0.0  # (G,) sums over rows
         self._precisions: list[np.ndarray] = [np.zeros(0)]
@@ -345,6 +351,8 @@ class MultiLabelByBatch:
     def add(self, probabilities: np.ndarray, gold: np.ndarray) -> None:
         """Add a batch, as [`scored_rows`] returns it."""
         self._counts.add(probabilities >= 0.5, gold, probabilities >= 0)
+        if self._hierarchical is not None:
+            self._hierarchical.add(probabilities >= 0.5, gold, probabilities >= 0)
         self.num_rows += len(gold)
         for rows in row_blocks(probabilities):
             p, y = probabilities[rows], gold[rows]
@@ -356,12 +364,15 @@ class MultiLabelByBatch:
         if self.num_rows == 0:
             raise ValueError("all labels of these examples are unknown, so there is nothing to score")
         threshold, tuned = best_threshold(self.threshold_curve())
-        return {
+        figures = {
             **self._counts.figures(),
             "map": mean_or_nan(np.concatenate(self._precisions)),
             "f1_example_tuned": tuned,
             "threshold": threshold,
         }
+        if self._hierarchical is not None:
+            figures[F1_HIERARCHICAL] = self._hierarchical.figures()[F1_HIERARCHICAL]
+        return figures
 
     def threshold_curve(self) -> np.ndarray:
         """Mean example F1 at each threshold of `DEFAULT_GRID` over the rows so far: (G,). There must be a row."""
@@ -479,13 +490,13 @@ class HierarchicalCounts:
 class HierarchicalComputeMetrics:
     """The metrics of label sets with a hierarchy for a Trainer,
     `Trainer(compute_metrics=HierarchicalComputeMetrics(hierarchy))`: those of [`multilabel_compute_metrics`], and
-    `f1_hierarchical` at 0.5 and (as `f1_hierarchical_tuned`) at `threshold`."""
+    `f1_hierarchical` at 0.5 and (as `f1_hierarchical_tuned`) at `threshold`. [`MultiLabelByBatch`] lacks the latter."""
 
     figures = (*multilabel_compute_metrics.figures, F1_HIERARCHICAL, f"{F1_HIERARCHICAL}_tuned")  # type: ignore[attr-defined]
 
     def __init__(self, hierarchy: Hierarchy):
         self.hierarchy = hierarchy
-        self.by_batch = partial(HierarchicalByBatch, hierarchy)
+        self.by_batch = partial(MultiLabelByBatch, hierarchy)
 
     def __call__(self, eval_prediction: Any) -> dict[str, float]:
         figures = multilabel_compute_metrics(eval_prediction)
@@ -495,24 +506,6 @@ class HierarchicalComputeMetrics:
             found = hierarchical_metrics(probabilities >= threshold, labels, self.hierarchy)
             figures[F1_HIERARCHICAL + ending] = found[F1_HIERARCHICAL]
         return figures
-
-
-class HierarchicalByBatch(MultiLabelByBatch):
-    """[`HierarchicalComputeMetrics`] batch by batch, without `map_macro` and `f1_hierarchical_tuned`."""
-
-    figures = (*MultiLabelByBatch.figures, F1_HIERARCHICAL)
-
-    def __init__(self, hierarchy: Hierarchy) -> None:
-        super().__init__()
-        self.by_batch = partial(type(self), hierarchy)
-        self._hierarchical = HierarchicalCounts(hierarchy)
-
-    def add(self, probabilities: np.ndarray, gold: np.ndarray) -> None:
-        super().add(probabilities, gold)
-        self._hierarchical.add(probabilities >= 0.5, gold, probabilities >= 0)
-
-    def result(self) -> dict[str, float]:
-        return {**super().result(), F1_HIERARCHICAL: self._hierarchical.figures()[F1_HIERARCHICAL]}
 
 
 # --- rankings of labels and of rows -----------------------------------------------------------------------------------
