@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.arrays import first_output, sigmoid
+from ...core.decisions import folds
 from ...core.hierarchy import Hierarchy
 
 FIGURES = (
@@ -272,6 +273,20 @@ def best_threshold(f1: np.ndarray, grid: np.ndarray = DEFAULT_GRID) -> tuple[flo
     best = np.flatnonzero(f1 >= f1.max() - 1e-12)
     chosen = best[np.argmin(np.abs(grid[best] - 0.5))]
     return float(grid[chosen]), float(f1[chosen])
+
+
+def cross_fitted_thresholds(scores: np.ndarray) -> np.ndarray:
+    """The best threshold for each row, chosen by the rows outside its fold, (N,). `scores` (N, G) has the score of each
+    row at each threshold of `DEFAULT_GRID`."""
+    chosen = np.empty(len(scores))
+    for others, rows in folds(len(scores)):
+        chosen[rows] = best_threshold(scores[others].mean(0))[0]
+    return chosen
+
+
+def at_thresholds(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """The score (N,) of each row at its own threshold, which is one of `DEFAULT_GRID`; `scores` is (N, G)."""
+    return scores[np.arange(len(scores)), np.searchsorted(DEFAULT_GRID, thresholds)]
 
 
 # --- for a Trainer: of all rows, and batch by batch -------------------------------------------------------------------

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...core.arrays import first_output, logit
-from ...core.decisions import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better
-from ..labels.metrics import DEFAULT_GRID, best_threshold
+from ...core.decisions import FIXED, THRESHOLD, Decisions, as_threshold, checked, usual_or_better
+from ..labels.metrics import at_thresholds, best_threshold, cross_fitted_thresholds
 from .metrics import mask_ious, mask_probabilities
 
 if TYPE_CHECKING:
@@ -86,11 +86,9 @@ class MaskDecisions(Decisions):
         at each threshold of `DEFAULT_GRID`."""
         numbers = cls(threshold=best_threshold(ious.mean(1))[0])
         if decoder is None:
-            half = int(np.flatnonzero(DEFAULT_GRID == 0.5)[0])
-            scores = {FIXED: ious[half], THRESHOLD: np.zeros(ious.shape[1])}
-            for others, rows in folds(ious.shape[1]):
-                fitted = best_threshold(ious[:, others if len(others) else rows].mean(1))[0]
-                scores[THRESHOLD][rows] = ious[int(np.flatnonzero(DEFAULT_GRID == fitted)[0]), rows]
+            of_images = ious.T  # (N, G)
+            cuts_of = {FIXED: np.full(len(of_images), 0.5), THRESHOLD: cross_fitted_thresholds(of_images)}
+            scores = {name: at_thresholds(of_images, cuts) for name, cuts in cuts_of.items()}
             decoder = usual_or_better(scores, FIXED)
         numbers.decoder = numbers.named(decoder)
         return numbers

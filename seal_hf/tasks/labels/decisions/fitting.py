@@ -69,7 +69,7 @@ class ValidationRows:
         self.probabilities, self.labels = with_known_labels(probabilities, labels)
         self.never_empty, self.empty_score = never_empty, empty_score
         self.hierarchy, self.seen, self.target = hierarchy, seen, target
-        self.folds = [(others if len(others) else rows, rows) for others, rows in folds(len(self.labels))]
+        self.folds = list(folds(len(self.labels)))
 
     def numbers(self, needed: Collection[str], fold: int | None = None) -> dict[str, Any]:
         """The arguments of [`LabelDecisions`]: the numbers of some decoders, and always the one threshold.

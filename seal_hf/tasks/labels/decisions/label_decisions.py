@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ....core.arrays import logit
-from ....core.decisions import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, usual_or_better
+from ....core.decisions import FIXED, THRESHOLD, Decisions, as_threshold, checked, usual_or_better
 from ....core.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
 from ....utils.messages import few
 from ....utils.options import check_value
-from ..metrics import DEFAULT_GRID, ThresholdScores, best_threshold, row_blocks
+from ..metrics import ThresholdScores, at_thresholds, best_threshold, cross_fitted_thresholds, row_blocks
 from .decoders import decode_expected_f1, decode_expected_jaccard, rescaled
 from .fitting import ValidationRows
 from .guarantees import (
@@ -425,12 +425,10 @@ class LabelDecisions(Decisions):
         f1 = tables[""]
         numbers = cls(threshold=best_threshold(f1.mean(0))[0], never_empty=never_empty, hierarchy=hierarchy)
         numbers.empty_score = 0.0 if scores.all_have_gold else 1.0
-        tuned = np.empty(len(f1))  # by the rows outside of each row's fold
-        for others, rows in folds(len(f1)):
-            tuned[rows] = best_threshold(f1[others if len(others) else rows].mean(0))[0]
+        cuts_of = {FIXED: np.full(len(f1), 0.5), THRESHOLD: cross_fitted_thresholds(f1)}
         crossed = {
-            plain + ending: table[np.arange(len(f1)), np.searchsorted(DEFAULT_GRID, cuts)]
-            for plain, cuts in ((FIXED, np.full(len(f1), 0.5)), (THRESHOLD, tuned))
+            plain + ending: at_thresholds(table, cuts)
+            for plain, cuts in cuts_of.items()
             for ending, table in tables.items()
         }
         return numbers._with_decoder(decoder, crossed)
