@@ -43,22 +43,17 @@ class Matrix:
         values: (N, columns) float32; missing values are NaN.
         names: column names; a one-hot column is `attribute=value`.
         paths: per row, the cell of Clus' `class hierarchical` attribute; None for other files.
-        hierarchy: all class paths that the header of a Clus file declares.
         identifiers: names of the attributes that were dropped, or kept as an index, as identifiers.
         ids: (N,) values of the first identifier; None without identifiers.
-        repeated, meka_labels: as in [`ArffFile`].
-        attributes: the names of all attributes.
+        file: the file, with what its header says.
     """
 
     values: np.ndarray
     names: list[str]
     paths: list[str] | None
-    hierarchy: list[str]
     identifiers: list[str]
     ids: np.ndarray | None
-    repeated: list[str]
-    meka_labels: int | None = None
-    attributes: Sequence[str] = ()
+    file: ArffFile
 
 
 class ArffFile(Table):
@@ -201,7 +196,7 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
     join_binary = file.class_index is None
     values, out_names, found = numbers(path, len(rows), names, kinds, columns, keep_id, identifiers, join_binary)
     ids = id_column(columns[names.index(found[0])]) if found else None
-    return Matrix(values, out_names, paths, file.hierarchy, found, ids, file.repeated, file.meka_labels, file.columns)
+    return Matrix(values, out_names, paths, found, ids, file)
 
 
 def unescape(name: str) -> str:
@@ -339,7 +334,7 @@ def load_arff_folder(
     for file in sorted(files, key=lambda file: "train" not in file.name.lower()):  # train decides what is an identifier
         known = next(iter(tables.values())).identifiers if tables else None
         tables[file] = read_arff(file, keep_id, known)
-    is_clus = any(table.hierarchy for table in tables.values())
+    is_clus = any(table.file.hierarchy for table in tables.values())
     if is_clus:
         name, splits, origins, features, labels, notes = _clus(folder, tables, keep_root)
     elif keep_root:
@@ -361,7 +356,7 @@ def load_arff_folder(
             f"numbers that differ in each row are features: {few(numbered)}. If they number the rows, declare them as "
             "string: such attributes are left out."
         )
-    repeated = sorted({name for table in tables.values() for name in table.repeated})
+    repeated = sorted({name for table in tables.values() for name in table.file.repeated})
     if repeated:
         notes.append(f"{len(repeated)} attribute names repeat; all but the first are numbered: {few(repeated)}.")
     weights = None
@@ -446,9 +441,8 @@ def _label_names(folder: Path, name: str, table: Matrix) -> list[str]:
     path = folder / f"{name}.xml"
     if not path.is_file() and len(found := sorted(folder.glob("*.xml"))) == 1:  # name-train.arff alone, or renamed
         path = found[0]
-    if not path.is_file() and table.meka_labels:
-        count = table.meka_labels
-        names = list(table.attributes[:count] if count > 0 else table.attributes[count:])
+    if not path.is_file() and (count := table.file.meka_labels):
+        names = table.file.columns[:count] if count > 0 else table.file.columns[count:]
         return _checked_names(folder, name, table, names, f"{name}.arff, -C {count} in its relation")
     if not path.is_file():
         raise DataError(
@@ -472,7 +466,7 @@ def _checked_names(folder: Path, name: str, table: Matrix, names: list[str], sou
     missing = [label for label in names if label not in columns]
     if missing or not names:
         first = f"; the first: {missing[0]!r}.{did_you_mean(missing[0], table.names)}" if missing else ""
-        if missing and missing[0] in table.attributes:
+        if missing and missing[0] in table.file.columns:
             first = (
                 f"; the first: {missing[0]!r}. Declare it as {{0,1}}, and write 0 and 1 (? for unknown) in its rows."
             )
@@ -480,7 +474,7 @@ def _checked_names(folder: Path, name: str, table: Matrix, names: list[str], sou
             f"{source}: {len(missing)} of {len(names)} labels are no attributes of {name}.arff with the values 0 and "
             f"1, or no and yes{first}"
         )
-    twice = next((label for label in names if label in table.repeated), None)
+    twice = next((label for label in names if label in table.file.repeated), None)
     if twice is not None:  # the others would be features that reveal the label
         raise DataError(f"{folder}: label {twice!r} of {name}.arff names several attributes. Rename the others.")
     if len(set(names)) != len(names):
@@ -540,10 +534,10 @@ def _clus(folder: Path, tables: dict[Path, Matrix], keep_root: bool) -> tuple[An
             )
         by_split[split] = tables[matches[0]]
         origins[split] = _origins(matches[0], by_split[split])
-        if not by_split[split].hierarchy:
+        if not by_split[split].file.hierarchy:
             raise DataError(f"{matches[0]}: lacks the `class hierarchical` attribute, which the files beside it have.")
     train = by_split["train"]
-    nodes = sorted({ancestor for path in train.hierarchy for ancestor in ancestors(path)})
+    nodes = sorted({ancestor for path in train.file.hierarchy for ancestor in ancestors(path)})
     missing = sum(int(np.isnan(table.values).sum()) for table in by_split.values())
     means = column_means(train.values)
     for split, table in by_split.items():
