@@ -21,28 +21,35 @@ from ..utils.faults import AGAIN, writing
 Settings = Mapping[str, Any]
 
 
+class Range(ABC):
+    """The values of a searched setting."""
+
+    @abstractmethod
+    def suggest(self, trial: Any, name: str) -> Any:
+        """The value that a trial gives it."""
+
+    @abstractmethod
+    def at(self, share: float) -> Any:
+        """The value below which this share of the range lies; `share` is in [0, 1)."""
+
+    @abstractmethod
+    def including(self, name: str, value: Any) -> Range:
+        """The range, widened to include `value`."""
+
+    def settings(self, name: str, value: Any) -> Settings:
+        """The settings of a trial with this value."""
+        return {name: value}
+
+
 @dataclass(frozen=True)
-class Interval(ABC):
+class Interval(Range):
     """Numbers from `low` to `high`."""
 
     low: float
     high: float
 
-    @abstractmethod
-    def suggest(self, trial: Any, name: str) -> float:
-        """The value that a trial gives it."""
-
-    @abstractmethod
-    def at(self, share: float) -> float:
-        """The value below which this share of the range lies; `share` is in [0, 1)."""
-
     def including(self, name: str, value: Any) -> Interval:
-        """The range, widened to include `value`."""
         return replace(self, low=min(self.low, float(value)), high=max(self.high, float(value)))
-
-    def settings(self, name: str, value: Any) -> Settings:
-        """The settings of a trial with this value."""
-        return {name: value}
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class Uniform(Interval):
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Range):
     """One of several values."""
 
     values: tuple
@@ -92,12 +99,9 @@ class Choice:
     def including(self, name: str, value: Any) -> Choice:
         return self if value in self.values else replace(self, values=(*self.values, value))
 
-    def settings(self, name: str, value: Any) -> Settings:
-        return {name: value}
-
 
 @dataclass(frozen=True)
-class Group:
+class Group(Range):
     """One of several groups of settings; a value is the name of a group."""
 
     groups: Mapping[str, Settings]
@@ -118,7 +122,6 @@ class Group:
 
 SPREAD_SEED = 33  # of those below 40, the first two of three trials are farthest apart
 
-Range = Interval | Choice | Group
 Space = Mapping[str, Range]  # key of a setting, or name for groups of settings -> range
 
 RATE, DROPOUT_RANGE = LogUniform(3e-4, 5e-3), Uniform(0.0, 0.8)  # for nets trained from scratch
