@@ -279,7 +279,7 @@ def encoder_options(config: PretrainedConfig) -> dict[str, Any]:
     """The configuration an encoder is rebuilt from: architecture only, no label names."""
     options = config.to_dict()
     drop = "id2label label2id num_labels problem_type architectures transformers_version _name_or_path"
-    drop += " dtype torch_dtype threshold constrained_decoding decisions verdict inputs quantization_config"
+    drop += " dtype torch_dtype constrained_decoding decisions verdict inputs quantization_config"
     return {key: value for key, value in options.items() if key not in drop.split()}
 
 
