@@ -343,8 +343,6 @@ def _check_reads_features(data: MultiLabelData, name: str, kwargs: dict[str, Any
         )
 
 
-logger = logging.get_logger(__name__)
-
 DECLARED = "1_Pooling/config.json"  # of a sentence encoder, as the library sentence-transformers saves it
 MODE = "pooling_mode"  # its key there; older files have one key per mode, such as `pooling_mode_mean_tokens`
 MODES = {"cls": FIRST, "cls_token": FIRST, "mean": MEAN, "mean_tokens": MEAN, "lasttoken": LAST}  # others: None
@@ -366,16 +364,12 @@ def declared_pooling(name: str, hub: Mapping[str, Any]) -> str | None:
         if key.startswith(f"{MODE}_") and not isinstance(value, bool | None):
             raise ValueError(f"{name}: {DECLARED}: `{key}` is {reprlib.repr(value)}; expected true or false.")
     newer = said.get(MODE)
-    if not (newer is None or isinstance(newer, str) or (isinstance(newer, list) and all(map(_is_text, newer)))):
-        raise ValueError(f"{name}: {DECLARED}: `{MODE}` is {reprlib.repr(newer)}; expected a name such as 'mean'.")
     modes = [newer] if isinstance(newer, str) else newer
+    if modes is not None and not (isinstance(modes, list) and all(isinstance(mode, str) for mode in modes)):
+        raise ValueError(f"{name}: {DECLARED}: `{MODE}` is {reprlib.repr(newer)}; expected a name such as 'mean'.")
     if modes is None:
         modes = [key.removeprefix(f"{MODE}_") for key, value in said.items() if key.startswith(f"{MODE}_") and value]
     return MODES.get(modes[0]) if len(modes) == 1 else None
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def load_pooled(
