@@ -25,10 +25,9 @@ from transformers.utils import logging as hf_logging
 from ..data.hygiene import fingerprint
 from ..energy_losses import CROSS_ENTROPY
 from ..loss_net.energy_weight import EnergyWeight
-from ..reports.common import results_table
 from ..training.task_net import head_rate
 from ..utils.files import whole_file
-from ..utils.messages import printable
+from ..utils.messages import printable, results_table
 from ..utils.options import default_of
 from ..utils.recorded import recorded
 from .programs import check_one_process

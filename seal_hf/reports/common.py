@@ -15,9 +15,8 @@ from ..energy_losses import CROSS_ENTROPY
 from ..saving.checkpoints import RESULTS
 from ..utils.files import json_object
 from ..utils.messages import printable
-from ..utils.messages import results_table as results_table
 from ..utils.recorded import command_line
-from .page import SHOWN as SHOWN
+from .page import SHOWN
 
 VERDICT = "verdict"  # entry of the task-net's config
 MOST = 2  # things to try next

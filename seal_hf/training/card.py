@@ -13,8 +13,9 @@ from ..core.task import DECISIONS, Task, task_of
 from ..data.tensors.collators import TensorRows
 from ..energy_losses import CROSS_ENTROPY, ENERGY_LOSSES
 from ..nets.adapters import library_of
-from ..reports.common import SHOWN, Verdict, called_by
+from ..reports.common import Verdict, called_by
 from ..reports.model_card import is_local, last_part, model_card
+from ..reports.page import SHOWN
 from ..saving.export import saves_merged
 from .hints import verdict_of
 from .loss_weights import WEIGHTS

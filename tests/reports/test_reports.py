@@ -15,12 +15,11 @@ from seal_hf.cli.train.closing import write_results
 from seal_hf.decisions import LabelDecisions, decode_expected_f1, platt_scaling, rescaled
 from seal_hf.lab.demo import markup
 from seal_hf.metrics import multilabel_metrics
-from seal_hf.reports.common import results_table
 from seal_hf.reports.page import Page, Section, Table, render
 from seal_hf.tasks.labels.evaluation import evaluate_multilabel, score_decoders
 from seal_hf.tasks.labels.report import closing_table, write_predictions
 from seal_hf.training import evaluation
-from seal_hf.utils.messages import printable
+from seal_hf.utils.messages import printable, results_table
 
 
 class LogitsConfig(PretrainedConfig):

@@ -15,7 +15,8 @@ from datasets import disable_progress_bars
 from transformers import set_seed
 from transformers.utils.logging import disable_progress_bar
 
-from ...reports.common import SHOWN, Ending
+from ...reports.common import Ending
+from ...reports.page import SHOWN
 from ...saving.checkpoints import check_output_dir, remove_checkpoints
 from ...training.base import StructuredTrainer
 from ...utils.faults import RESUMED, writing

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from transformers import TrainingArguments
 
-from ...reports.common import LABEL_REPORT, SHOWN, Ending, chosen_line, figure_rows, results_table, score_of
+from ...reports.common import LABEL_REPORT, Ending, chosen_line, figure_rows, score_of
+from ...reports.page import SHOWN
 from ...training.base import StructuredTrainer
 from ...training.hints import learned_nothing
 from ...utils.files import whole_file
-from ...utils.messages import PRINTED_LABELS, few
+from ...utils.messages import PRINTED_LABELS, few, results_table
 from ...utils.modules import without_wrapper
 from .cards import CARDS, card_of
 from .decisions.label_decisions import LabelDecisions

@@ -31,9 +31,9 @@ from ...data.mask_values import MaskValues
 from ...data.pictures import pictures_of
 from ...data.row_tables import Chunk, Reader
 from ...data.writers import Rows, Writer
-from ...reports.common import results_table
 from ...saving.batches import image_batches
 from ...utils.files import new_name, whole_file
+from ...utils.messages import results_table
 from ..labels.metrics import DEFAULT_GRID
 from .decisions import ClassMaskDecisions, MaskDecisions
 from .metrics import MaskCounts, mask_ious, right_pixels

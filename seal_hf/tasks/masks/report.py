@@ -12,9 +12,11 @@ import numpy as np
 from transformers import TrainingArguments
 
 from ...data.masks import SegmentationData
-from ...reports.common import SHOWN, Ending, chosen_line, figure_rows, results_table, row_origin, score_of
+from ...reports.common import Ending, chosen_line, figure_rows, row_origin, score_of
+from ...reports.page import SHOWN
 from ...training.base import StructuredTrainer
 from ...training.hints import learned_nothing
+from ...utils.messages import results_table
 from .decisions import MaskDecisions
 from .evaluation import (
     CLASS_FIGURES,

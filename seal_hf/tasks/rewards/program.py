@@ -29,11 +29,11 @@ from ...data import (
     TagSequenceData,
 )
 from ...data.tensors.vocabulary import Vocabulary
-from ...reports.common import Ending, results_table
+from ...reports.common import Ending
 from ...saving.model import kind_of
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
-from ...utils.messages import did_you_mean, printable
+from ...utils.messages import did_you_mean, printable, results_table
 from ...utils.options import check_given
 from ..labels import program as mlc
 from ..labels.program import ModelArguments as LabelModelArguments

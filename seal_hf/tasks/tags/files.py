@@ -34,9 +34,8 @@ from ...data.tag_files import SentenceFile
 from ...data.tensors.vocabulary import Vocabulary
 from ...data.writers import Rows, Writer, add_text, table_writer
 from ...nets.recurrent import BiLSTMConfig
-from ...reports.common import results_table
 from ...utils.files import whole_file
-from ...utils.messages import check_owner, for_eyes
+from ...utils.messages import check_owner, for_eyes, results_table
 from .chains import tied_crf
 from .decisions import TagDecisions
 from .model import SealForTokenClassification, Tagged, Tagger

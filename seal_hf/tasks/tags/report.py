@@ -12,11 +12,13 @@ from datasets import Dataset
 from transformers import TrainingArguments
 
 from ...data.tensors.words import WordRows
-from ...reports.common import SHOWN, Ending, chosen_line, figure_rows, results_table, row_origin, score_of
+from ...reports.common import Ending, chosen_line, figure_rows, row_origin, score_of
+from ...reports.page import SHOWN
 from ...training.base import StructuredTrainer
 from ...training.evaluation import store
 from ...training.hints import learned_nothing
 from ...utils.files import whole_file
+from ...utils.messages import results_table
 from .decisions import (
     CONSTRAINED,
     CONSTRAINED_VITERBI,
