@@ -131,6 +131,10 @@ class Decisions(ABC):
         """
         cls.check_name(args.decoder)
 
+    @classmethod  # noqa: B027
+    def check_has_threshold(cls) -> None:
+        """Raises ValueError for outputs that no threshold decides: no bias of a task-net can hold their decisions."""
+
     def named(self, decoder: str | None = None) -> str:
         """`decoder`, or by default the stored one.
 

@@ -111,10 +111,6 @@ class Task:
         """
         raise NotImplementedError(f"The task {self.name!r} has no decisions to fit.")
 
-    def why_not_folded(self, space: OutputSpace) -> str:
-        """Why no bias of a task-net can hold the decisions of `space`; empty if one can."""
-        return ""
-
     def may_choose(self, space: OutputSpace, args: Any) -> bool:
         """True if validation may choose among several decoders."""
         return True

@@ -230,12 +230,6 @@ def _with_own_encoder(loss_net: LossNet, library: AdapterLibrary) -> LossNet:
 # masks, the bias of the foreground's channel is.
 
 
-SEVERAL_CLASSES_ARE_NOT_FOLDED = (
-    "`fold_decision` is True, but masks of several classes are decided by the likeliest class, without a threshold. "
-    "Leave it out."
-)
-
-
 @contextmanager
 def folded(task_net: PreTrainedModel) -> Iterator[PreTrainedModel]:
     """The task-net with its stored decision in the bias, and a config that says so; restored when the block ends.
@@ -245,9 +239,10 @@ def folded(task_net: PreTrainedModel) -> Iterator[PreTrainedModel]:
             decision, see [`check_foldable`].
     """
     config: Any = task_net.config
-    if not _of_labels(task_net) and config.num_labels > 2:
-        raise ValueError(SEVERAL_CLASSES_ARE_NOT_FOLDED)
-    decisions: Any = DECISIONS["multi_label" if _of_labels(task_net) else "binary_mask"].from_config(config)
+    of_masks = "masks" if config.num_labels > 2 else "binary_mask"
+    kind: Any = DECISIONS["multi_label" if _of_labels(task_net) else of_masks]
+    kind.check_has_threshold()
+    decisions = kind.from_config(config)
     saved = getattr(config, "decisions", None)
     if saved is None:
         raise ValueError(

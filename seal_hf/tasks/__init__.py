@@ -174,11 +174,6 @@ class MaskTask(Task):
             return None
         return "masks" if len(config.get("id2label") or ()) > 2 else "binary_mask"
 
-    def why_not_folded(self, space: OutputSpace) -> str:
-        from ..saving.export import SEVERAL_CLASSES_ARE_NOT_FOLDED
-
-        return "" if self.may_choose(space, None) else SEVERAL_CLASSES_ARE_NOT_FOLDED
-
     def may_choose(self, space: OutputSpace, args: Any) -> bool:
         return isinstance(space, self.spaces["binary_mask"])
 

@@ -260,8 +260,8 @@ def check_decoder(model: PreTrainedModel, space: OutputSpace, args: Any) -> None
         raise ValueError(
             f"`decoder` and `fold_decision` are for spaces in `DECISIONS`, which lacks {space.name!r}. Leave them out."
         )
-    if args.fold_decision and task is not None and (why := task.why_not_folded(space)):
-        raise ValueError(why)
+    if args.fold_decision:
+        kind.check_has_threshold()
     if args.fold_decision and decoder not in (None, *FOLDABLE):
         raise ValueError(
             f"`fold_decision` is True, but a bias can only hold a threshold, not decoder={decoder!r}. Use one of "

@@ -118,6 +118,13 @@ class ClassMaskDecisions(Decisions):
     def of_saved(cls, saved: Mapping[str, Any]) -> ClassMaskDecisions:
         return cls(**checked(saved, "decoder"))
 
+    @classmethod
+    def check_has_threshold(cls) -> None:
+        raise ValueError(
+            "`fold_decision` is True, but masks of several classes are decided by the likeliest class, without a "
+            "threshold. Leave it out."
+        )
+
     def decider(self, decoder: str | float | None = None) -> Callable[[Tensor], Tensor]:
         """A function from probabilities (..., C, H, W) to the likeliest classes, int64 (..., H, W).
 
