@@ -12,11 +12,10 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from numbers import Real
 from operator import ge, gt, le, lt
 from pathlib import PurePath
 from typing import Any, ClassVar
-
-import numpy as np
 
 from .messages import brief, in_words
 
@@ -129,7 +128,7 @@ def check_value(
     """
     if choices is not None and value not in choices:
         raise ValueError(f"`{name}` is {brief(value)}; it must be one of {', '.join(choices)}.")
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+    if isinstance(value, bool) or not isinstance(value, Real):
         return
     limits = {"at least": least, "above": above, "below": below, "at most": most}
     holds = {"at least": ge, "above": gt, "below": lt, "at most": le}
@@ -138,7 +137,7 @@ def check_value(
     if not finite or not all(holds[words](value, limit) for words, limit in stated.items()):
         range_ = " and ".join(f"{words} {_shown(limit)}" for words, limit in stated.items())
         raise ValueError(f"`{name}` is {brief(value)}; it must be a finite number{', ' * bool(range_)}{range_}.")
-    if whole and value != int(value):
+    if whole and value % 1:
         raise ValueError(f"`{name}` is {value}; it must be a whole number.")
 
 

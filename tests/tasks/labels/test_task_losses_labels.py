@@ -182,7 +182,7 @@ def test_the_trainer_logs_the_loss_it_was_asked_for(tmp_path, name):
     expected = space.task_loss(logits, labels, torch.Generator().manual_seed(0)).item()
     assert log["loss"] == pytest.approx(expected, rel=tolerance)
     assert trainer.evaluate()["eval_loss"] == pytest.approx(space.task_loss(after, labels).item(), rel=1e-4)
-    assert (name == "cross_entropy") == ("trained with cross-entropy" in run_card(trainer))
+    assert (name == "cross_entropy") == ("trained with cross-entropy by" in run_card(trainer))
 
 
 def test_a_loss_net_goes_with_any_task_loss(tmp_path):
