@@ -260,8 +260,8 @@ class EnergyWeight:
         prefix: str = EVAL,
     ):
         self.args, self.has_all_gold, self.reduce, self.prefix = args, has_all_gold, reduce, prefix
-        self._read = -1  # entries of the log from which the next two come
-        self._ruled_share = self._pull = 0.0
+        self._log: Any = None  # from the first `_read` entries of which the next two come
+        self._read, self._ruled_share, self._pull = 0, 0.0, 0.0
 
     @property
     def is_ruled(self) -> bool:
@@ -295,9 +295,7 @@ class EnergyWeight:
             return None
         if not self.is_ruled:
             return self._scheduled(state)
-        if self._read != len(state.log_history):
-            self._read, self._ruled_share = len(state.log_history), self._chosen(state.log_history)
-            self._pull = 0.0 if self.has_all_gold else measured_pull(state.log_history, self.prefix)
+        self._follow(state.log_history)
         return self._ruled_share if self.has_all_gold or self._pull else 0.0
 
     def weight(self, state: Any) -> float | None:
@@ -332,14 +330,12 @@ class EnergyWeight:
         return share * term, {WEIGHT: share * ratio}
 
     def check_measured(self, state: Any) -> None:
-        """Raises ValueError after an evaluation of a run that did not log what the rule reads."""
-        if not self.is_ruled or self.args.eval_strategy == "no":
-            return
-        if not any(entry.get("step") == state.global_step for entry in _evaluations(state.log_history, self.prefix)):
+        """Raises ValueError if the rule chooses λ1, but no evaluation of a run has logged what it reads."""
+        if self.is_ruled and self.args.eval_strategy != "no" and not any(_evaluations(state.log_history, self.prefix)):
             raise ValueError(
                 "This evaluation did not measure the energy's alignment, by which λ1 is chosen. Does a subclass "
                 "override `evaluate`, `evaluation_loop`, `prediction_step`, `compute_loss` or `log`? Call super()'s "
-                "there, or set `energy_weight`."
+                "there and keep the names of its figures, or set `energy_weight`."
             )
 
     def lessons(self, state: Any, keeps_best: bool) -> Lessons:
@@ -376,6 +372,15 @@ class EnergyWeight:
     def _scheduled(self, state: Any) -> float:
         done = state.global_step / max(state.max_steps, 1)
         return self.constant * SCHEDULES[self.args.energy_weight_schedule](done)
+
+    def _follow(self, log_history: Sequence[Mapping[str, float]]) -> None:
+        """Compute the share and the pull anew for another log, or after a new evaluation. Each step asks, so of a known
+        log only new entries are looked at."""
+        is_known, new = log_history is self._log, log_history[self._read :]
+        self._log, self._read = log_history, len(log_history)
+        if not is_known or any(_evaluations(new, self.prefix)):
+            self._ruled_share = self._chosen(log_history)
+            self._pull = 0.0 if self.has_all_gold else measured_pull(log_history, self.prefix)
 
     def _chosen(self, log_history: Iterable[Mapping[str, float]]) -> float:
         if not self.has_all_gold:

@@ -61,6 +61,27 @@ def test_its_owner_gives_the_share_of_a_step_or_its_weight(options, share, weigh
     assert owner.in_words(state) == shown
 
 
+class Entry(dict):
+    looked_at = 0
+
+    def __contains__(self, name):
+        Entry.looked_at += 1
+        return super().__contains__(name)
+
+
+def test_a_step_looks_at_what_the_log_has_gained_alone(tmp_path):
+    """With a log entry for each step, no step reads the entries of all steps before it."""
+    owner = EnergyWeight(SealTrainingArguments(str(tmp_path), use_cpu=True, eval_strategy="epoch"))
+    state, shares = TrainerState(log_history=[]), []
+    for entry in [*evaluations((0.03, 5.0), (0.006, 5.0)), *[{"loss": 1.0}] * 500, *evaluations((0.1, 7.0), every=3.0)]:
+        state.log_history.append(Entry(entry))
+        shares.append(owner.share(state))
+    assert shares == [pytest.approx(share) for share in [0.0, 0.0, 0.06, *[0.06] * 501, 0.16]]
+    assert Entry.looked_at < 4 * len(shares)
+    state.log_history = state.log_history[:2]  # of another run
+    assert owner.share(state) == 0
+
+
 def test_of_several_evaluation_sets_the_rule_follows_the_first(tmp_path):
     log = evaluations((0.9, 7.0), (0.9, 8.0), name="eval_other_")
     log += evaluations((0.03, 5.0), (0.005, 6.0), name="eval_dev_")

@@ -98,6 +98,15 @@ class OwnFigures(SealTrainer):
         return {"eval_loss": 1.0}
 
 
+class SomeEvaluations(SealTrainer):
+    """Evaluates rarely, since that is expensive, and gives the last figures in between."""
+
+    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
+        if self.state.global_step == 2:
+            self.last = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        return self.last
+
+
 def make(kind, folder, rows=None, **options):
     rows = TensorRows(tiny_run.table()) if rows is None else rows
     args = tiny_run.arguments(folder, num_train_epochs=1, **options)
@@ -172,6 +181,7 @@ def test_an_evaluation_of_ones_own_does_not_leave_the_rule_without_figures(kind,
     with pytest.raises(ValueError, match="did not measure the energy's alignment.*`evaluate`.*`prediction_step`"):
         trainer.train()
     make(kind, tmp_path, energy_weight=1.0, eval_strategy="epoch").train()
+    make(SomeEvaluations, tmp_path, energy_weight=None, eval_strategy="steps", eval_steps=2).train()
 
 
 def test_the_rule_follows_an_evaluation_loop_that_one_calls_oneself(tmp_path, monkeypatch):
