@@ -330,7 +330,7 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: Inputs) -> 
         chosen = f"{what}; {_inputs_in_words(inputs, text)}"
         return Chosen(text, None, others, _note(chosen, asked, rows, [*text, *others]))
     hint = ""
-    others_of = {name: values for name, values in rows.items() if name not in inputs.columns}
+    others_of = {name: values for name, values in rows.items() if name not in (*never, *inputs.columns)}
     several, what = _other_forms(others_of)
     may_be_labels = len(binary) > 1 or (bool(binary) and not several)
     if may_be_labels:

@@ -88,7 +88,8 @@ def _first_marks(texts: Iterable[str]) -> Counter[str]:
 
 def separator_of(cells: Iterable[Any]) -> tuple[str | None, list[str]]:
     """The mark of a column whose cells hold several marks, if there are fewer labels with it alone than if each cell is
-    separated by its own first mark; and a note. The other marks belong to names, as in `Aged, 80 and over; Humans`."""
+    separated by its own first mark, and a cell holds it beside another one; and a note. The other marks belong to
+    names, as in `Aged, 80 and over; Humans`."""
     texts = [*filter(_is_bare, cells)]
     marks = _first_marks(texts)
     if len(marks) < 2:
@@ -100,10 +101,16 @@ def separator_of(cells: Iterable[Any]) -> tuple[str | None, list[str]]:
     if len(labels[best]) >= len(of_cells) or all(name.isdigit() for name in of_cells):
         return None, []
     others = [mark for mark in marks if mark != best]
+    shown = " or ".join(map(repr, others))
+    if not any(best in text and any(mark in text for mark in others) for text in texts):
+        return None, [
+            f"{shown} separates labels in {marks.total() - marks[best]} cells, and {best!r} in {marks[best]} others. "
+            f"If {shown} belongs to names, give label_separator={best!r} (--label_separator {best!r})."
+        ]
     inner = next(name for name in sorted(labels[best]) if any(mark in name for mark in others))
     return best, [
-        f"{best!r} alone separates labels, {len(labels[best])} in all, and {' or '.join(map(repr, others))} belongs to "
-        f"names, such as {inner[:60]!r}. If it separates labels, too, write {best!r} in its place."
+        f"{best!r} alone separates labels, {len(labels[best])} in all, and {shown} belongs to names, such as "
+        f"{inner[:60]!r}. If it separates labels, too, write {best!r} in its place."
     ]
 
 

@@ -386,8 +386,8 @@ def files_of(path: Path) -> dict[str, Path]:
     """
     if not path.is_dir():
         return {ALL: path}
-    files, entries = table_files(path, (*SUFFIXES, LINES)), visible(path)
-    if not files and len(tables := _tables_in(path)) == 1:
+    files, entries, tables = table_files(path, (*SUFFIXES, LINES)), visible(path), _tables_in(path)
+    if len(tables) == 1 and [*files.values()] in ([], tables) and not _is_split(tables[0]):
         return {ALL: tables[0]}
     if not files.keys() & {ALL, "train"}:
         found = ", ".join(file.name for file in entries) or "nothing"
@@ -402,30 +402,39 @@ def files_of(path: Path) -> dict[str, Path]:
 
 
 def table_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> dict[str, Path]:
-    """Split -> its table in a folder, or in a folder of the split with its images. The only table of a folder of images
-    is `all`."""
+    """Split -> its table in a folder, or in a folder of the split with its images. The name of a table is a word for
+    its split, or contains one if none is called `train`. The only table of a folder of images is `all`.
+
+    Raises:
+        DataError: two tables of one split.
+    """
     files = {}
     for split, words in SPLIT_WORDS.items():
         below = next((each for each in _called(folder, words) if each.is_dir()), None)
         if file := _split_file(folder, split, words, suffixes) or (below and _only_table(below)):
             files[split] = file
+    if "train" not in files and not is_stored(folder):
+        tables = (file for file in visible(folder) if file.suffix.lower() in suffixes and not is_name_file(file))
+        others = [file for file in tables if split_of(file.stem) not in files]
+        files |= by_split(others, folder, lambda file: file.name)[0]
     only = None if files else _only_table(folder)
-    return files if only is None else {ALL: only}
+    return {split: files[split] for split in SPLIT_WORDS if split in files} if only is None else {ALL: only}
 
 
 def _split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequence[str]) -> Path | None:
-    """The file of a split: its name is one of `words`, in any case, or else has one in it; or None."""
+    """The file of a split, whose name is one of `words`, in any case, or None."""
     names = [f"{word}{suffix}" for word in words for suffix in suffixes]
-    matches = [file for file in _called(folder, names) if file.is_file()] or [
-        file
-        for file in visible(folder)
-        if file.suffix.lower() in suffixes and split_of(file.stem) == split and not is_name_file(file)
-    ]
+    matches = [file for file in _called(folder, names) if file.is_file()]
     if len(matches) > 1:
         raise DataError(
             f"{folder}: two files for the {split} split: {', '.join(file.name for file in matches)}. Keep one."
         )
     return matches[0] if matches else None
+
+
+def _is_split(file: Path) -> bool:
+    """True if the name of a file is a word for a split."""
+    return any(file.stem.lower() in words for words in SPLIT_WORDS.values())
 
 
 def _called(folder: Path, names: Sequence[str]) -> list[Path]:

@@ -128,6 +128,8 @@ def test_a_column_that_says_which_rows_are_for_validation_is_no_label(tmp_path):
     data = load_multilabel(texts)
     assert data.label_names == ["a", "b"] and note in data.notes
     assert note not in load_multilabel(texts, label_columns="a,b,is_valid").notes
+    with pytest.raises(DataError, match="Columns that hold 0 and 1 alone .a. can be a label each"):
+        load_multilabel(csv(tmp_path / "f.csv", ["text", "a", "is_valid"], [(row[0], *row[3:]) for row in rows]))
     numbers = [(row[1], int(row[4]), "joy|fear" if row[2] else "joy") for row in rows]
     data = load_multilabel(csv(tmp_path / "e.csv", ["x", "is_valid", "labels"], numbers))
     assert data.columns["feature_columns"] == ["x"] and note in data.notes
@@ -225,6 +227,15 @@ def test_one_mark_alone_separates_labels_if_others_stand_in_names(tmp_path):
     mixed = [*enumerate(['"a,b"', "b;c", "a", "a;c", "c"] * 4)]
     mixed = csv(tmp_path / "e.csv", ["text", "labels"], [(f"t{i}", cell) for i, cell in mixed])
     assert load_multilabel(mixed).label_names == ["a", "b", "c"]
+
+
+def test_marks_that_never_stand_in_one_cell_all_separate(tmp_path):
+    """As in a file that two people wrote."""
+    cells = enumerate(['"a,b"', '"b,c"', "c", "d;e"] * 4)
+    data = load_multilabel(csv(tmp_path / "d.csv", ["text", "labels"], [(f"t{i}", cell) for i, cell in cells]))
+    assert data.label_names == ["a", "b", "c", "d", "e"] and data.columns == {}
+    said = "';' separates labels in 4 cells, and ',' in 8 others. If ';' belongs to names, give label_separator=','"
+    assert any(note.startswith(said) for note in data.notes)
 
 
 def test_numbers_with_decimals_in_sets_are_names_of_labels(tmp_path):

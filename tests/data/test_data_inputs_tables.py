@@ -144,6 +144,12 @@ def test_a_folder_gives_its_test_split_and_says_so(tmp_path):
         open_table(str(tmp_path))
 
 
+def test_a_folder_of_parquet_in_several_parts_gives_its_test_split(tmp_path):
+    for name in ("train-00000-of-00001", "test-00000-of-00002", "test-00001-of-00002"):
+        write_plainly(tmp_path / f"{name}.parquet", [{"text": name}])
+    assert read(tmp_path) == [{"text": f"test-0000{i}-of-00002"} for i in range(2)]
+
+
 def test_a_folder_of_save_to_disk_gives_the_rows_that_were_saved(tmp_path):
     rows = {"text": ["a", "b", "c"], "labels": [["x"], [], ["x", "y"]]}
     one = datasets.Dataset.from_dict(rows)

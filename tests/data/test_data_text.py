@@ -308,15 +308,29 @@ def test_names_of_files_in_upper_case_are_known(tmp_path):
         assert len(load_multilabel(str(path), label_format="multi_hot" if "PAR" in path.name else "auto").train) == 8
 
 
-def test_a_file_is_of_the_split_that_its_name_contains_unless_another_is_called_so(tmp_path):
+def test_files_are_of_the_splits_that_their_names_contain_unless_one_is_called_train(tmp_path):
+    def write(name, size, kind="csv"):
+        rows = "".join(f"{name} {i},{i % 2}\n" for i in range(size))
+        (tmp_path / f"{name}.{kind}").write_text(f"text,labels\n{rows}")
+
+    def sizes(data):
+        return [0 if part is None else len(part) for part in (data.train, data.validation, data.test)]
+
+    write("blood_test", 20)
+    assert sizes(load_multilabel(str(tmp_path))) == [16, 2, 2]  # a single file has no splits
+    (tmp_path / "blood_test.csv").unlink()
     for name, size in (("my_train", 9), ("my-val", 8), ("test", 7), ("test_public", 6), ("more", 5)):
-        (tmp_path / f"{name}.csv").write_text("text,labels\n" + "".join(f"{name} {i},{i % 2}\n" for i in range(size)))
+        write(name, size)
     data = load_multilabel(str(tmp_path))
-    assert [len(part) for part in (data.train, data.validation, data.test)] == [9, 8, 7]
+    assert sizes(data) == [9, 8, 7]
     left = ("more.csv", "test_public.csv")
     assert data.notes[:2] == [f"{name} is not read: its name is not that of a split." for name in left]
-    (tmp_path / "our-train.csv").write_text("text,labels\nx,1\n")
+    write("our-train", 1)
     assert "two files for the train split: my_train.csv, our-train.csv. Keep one." in error_of(tmp_path)
+    write("train", 10)
+    write("notes_val", 1, "txt")
+    data = load_multilabel(str(tmp_path))
+    assert sizes(data) == [9, 1, 7] and "my-val.csv is not read: its name is not that of a split." in data.notes
 
 
 def test_texts_in_folders_of_their_class_are_no_table(tmp_path):
