@@ -56,16 +56,34 @@ class MaskList:
     rows: list[tuple[int, list[str]]]
 
     @cached_property
+    def _header(self) -> list[str]:
+        return [] if not self.rows or any(map(_is_image, self.rows[0][1])) else self.rows[0][1]
+
+    @cached_property
     def _example(self) -> list[str] | None:
         """The first row that names two image files; None without one."""
         return next((row for _, row in self.rows[:LOOKED_AT] if len(self._columns(row)) == 2), None)
 
+    @cached_property
+    def _pair(self) -> tuple[int, int] | None:
+        """The columns of images and masks; None if no row has both. In a table, a title or name says which are masks;
+        without titles, masks may come last."""
+        if self._example is None:
+            return None
+        first, second = self._columns(self._example)
+        for names in (self._header, self._example):
+            if len(names) == len(self._example) and names_masks(names[first]) != names_masks(names[second]):
+                return (second, first) if names_masks(names[first]) else (first, second)
+        return None if self._header else (first, second)
+
     @property
     def has_pairs(self) -> bool:
-        return self._example is not None
+        return self._pair is not None
 
     def _columns(self, row: Sequence[str]) -> list[int]:
-        return [i for i, cell in enumerate(row) if _is_image(cell) and self._found(cell)]
+        """Those that name image files, each another one."""
+        found = {self._found(cell): i for i, cell in reversed([*enumerate(row)]) if _is_image(cell)}
+        return sorted(i for file, i in found.items() if file)
 
     def _found(self, name: str) -> Path | None:
         """A file by its name: from the folder of the list or data on. Folders in front that are not here are left
@@ -80,25 +98,20 @@ class MaskList:
         Raises:
             DataError: a file does not exist; or a row names no split, but others do.
         """
-        example = self._example
-        assert example is not None
-        header = [] if any(map(_is_image, self.rows[0][1])) else self.rows[0][1]
-        image, mask = self._columns(example)
-        titles = header if len(header) == len(example) else example
-        if names_masks(titles[image]) and not names_masks(titles[mask]):
-            image, mask = mask, image
-        split = next((i for i, title in enumerate(header) if title.lower() == "split"), None)
+        example, pair = self._example, self._pair
+        assert example is not None and pair is not None
+        split = next((i for i, title in enumerate(self._header) if title.lower() == "split"), None)
         without = 0
-        for number, row in self.rows[bool(header) :]:
+        for number, row in self.rows[bool(self._header) :]:
             where = f"{self.file}, line {number}"
             if len(row) != len(example):
                 raise DataError(f"{where}: {len(row)} cells, but {len(example)} before. Correct the line.")
-            if not row[mask]:
+            if not row[pair[1]]:
                 without += 1
                 continue
-            files = [self._found(row[column]) for column in (image, mask)]
+            files = [self._found(row[column]) for column in pair]
             if None in files:
-                name = row[(image, mask)[files.index(None)]]
+                name = row[pair[files.index(None)]]
                 raise DataError(
                     f"{where}: no image file {name!r} in {self.file.parent}. Write names as they are from the folder "
                     "of the list on."

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from os.path import commonprefix
+from os.path import commonpath, commonprefix
 from pathlib import Path
 from string import digits as DIGITS
 from typing import NamedTuple
@@ -24,9 +24,11 @@ from .image_files import IMAGE_SUFFIXES, files_by_stem, is_image
 from .mask_lists import Split, listed_names, listed_pairs, lists_in, names_masks, without_masks, words_of
 from .table_sources import ALL, SPLIT_WORDS, split_of
 
-NO_CLASSES = {  # words for drawings of masks, and for masks that number objects
+NO_GOLD = {  # words for drawings of masks, for masks that number objects, and for those that a model gave
     *("instance", "instances", "object", "panoptic", "color", "colour", "visualization", "vis", "viz", "overlay"),
+    *("pred", "preds", "predicted", "prediction", "predictions"),
 }
+IMAGE = re.compile(r"(?i)image|img")  # in the name of a folder
 Files = Mapping[str, Path]  # name without suffix -> file
 
 
@@ -74,7 +76,7 @@ def find_pairs(path: Path) -> Pairs | None:
             apart = " A random split may put images of one folder, such as a patient's, into several." * (ALL in splits)
             notes.append(f"images come from {len(found)} folders: {few(shown, 5)}.{apart}")
         left_out = dict.fromkeys(name for group in found for name in group.left_out)
-        notes += [f"not read, since they hold no classes: {few([*left_out], 5)}."] if left_out else []
+        notes += [f"not read, since by their names they hold no gold: {few([*left_out], 5)}."] if left_out else []
     pairs = (pair for some in splits.values() for pair in some)
     example = next(((image, mask) for image, mask in pairs if image.stem not in mask.stem), None)
     notes += [f"the mask of {example[0].name} is {example[1].name}, and so on."] if example else []
@@ -109,19 +111,23 @@ class _Group:
         return kinds
 
     @cached_property
-    def _without_classes(self) -> list[tuple[Path, str]]:
-        """The kinds of masks that hold no classes by their names, if there are others."""
-        found = [(folder, end) for folder, end in self._kinds if NO_CLASSES & {*words_of(f"{folder.name} {end}")}]
-        return found if len(found) < len(self._kinds) else []
+    def _without_gold(self) -> dict[tuple[Path, str], str]:
+        """The kinds of masks that hold no gold by their names, if there are others -> their names."""
+        above = commonpath(self.masks)
+        named = {(folder, end): (folder.relative_to(above), end) for folder, end in self._kinds}
+        found = {kind: name for kind, name in named.items() if NO_GOLD & {*words_of("{} {}".format(*name))}}
+        if len(found) == len(named):
+            return {}
+        return {kind: f"*{end}" if end else f"{below}/" for kind, (below, end) in found.items()}
 
     @property
     def left_out(self) -> list[str]:
-        return [f"*{ending}" if ending else f"{folder.name}/" for folder, ending in self._without_classes]
+        return [*self._without_gold.values()]
 
     @cached_property
     def pairs(self) -> Split:
         """The images that have a mask, sorted by name, with it. Raises DataError for several kinds of masks."""
-        kinds = [files for kind, files in self._kinds.items() if kind not in self._without_classes]
+        kinds = [files for kind, files in self._kinds.items() if kind not in self._without_gold]
         if len(kinds) > 1:
             shown = [str(next(iter(files.values()))) for files in kinds]
             raise DataError(
@@ -133,7 +139,7 @@ class _Group:
     def all_pairs(self) -> Split:
         """Raises DataError for an image without a mask, or a mask without an image."""
         paired = {file for pair in self.pairs for file in pair}
-        paired |= {file for kind in self._without_classes for file in self._kinds[kind].values()}
+        paired |= {file for kind in self._without_gold for file in self._kinds[kind].values()}
         alone = [(file, " or ".join(map(str, self.masks))) for file in self.images.values() if file not in paired]
         drawn = [file for files in self.masks.values() for file in files.values()]
         alone += [(file, str(self.folder)) for file in drawn if file not in paired]
@@ -157,9 +163,15 @@ def _groups(path: Path) -> list[_Group]:
     named = {place: _Place.of(place, path) for place in folders}
     for place in drawn:
         owners = _closest(named[place], {other: named[other] for other in groups})
-        if len(owners) > 1:  # those that hold images of these masks, and have no more words than needed
-            fits = {other: bool(matched(folders[place], folders[other])) for other in owners}
-            fit = {other: (fits[other], -len(named[other].words - named[place].words)) for other in owners}
+        if len(owners) > 1:  # those that hold images of these masks, say so, and have no more words than needed
+            fit = {
+                other: (
+                    bool(matched(folders[place], folders[other])),
+                    bool(IMAGE.search(other.name)),
+                    -len(named[other].words - named[place].words),
+                )
+                for other in owners
+            }
             owners = [other for other in owners if fit[other] == max(fit.values())]
         if len(owners) != 1:
             what = f"may be those of {few([*map(str, owners)], 4)}" if owners else "have no folder of images"
@@ -208,17 +220,20 @@ def _closest(masks: _Place, images: Mapping[Path, _Place]) -> list[Path]:
 
 
 def _folders_of_masks(folders: Sequence[Path], path: Path) -> list[Path]:
-    """The folders with a word for masks in their name, or in one above, where a name beside that one has none."""
+    """The folders with a word for masks in their name, or in one above, where a name beside that one has none. A folder
+    alone in its own is one by its name, if others have no such word, as `predictions/masks/` beside `images/`."""
     beside: dict[tuple[str, ...], set[str]] = defaultdict(set)  # parts of a path -> what follows in the folders
     parts = {folder: folder.relative_to(path).parts for folder in folders}
     for each in parts.values():
         for i in range(len(each) + 1):
             beside[each[:i]].add("".join(each[i : i + 1]))
     is_mixed = {above: not all(map(names_masks, names)) for above, names in beside.items()}
+    has_others = any(not any(map(names_masks, each)) for each in parts.values())
     return [
         folder
         for folder, each in parts.items()
         if any(names_masks(part) and is_mixed[each[:i]] for i, part in enumerate(each))
+        or (has_others and any(map(names_masks, each[-1:])))
     ]
 
 

@@ -427,7 +427,10 @@ def pictures_by_split(path: Path) -> dict[str, Pictures]:
 
 def _no_masks(path: Path) -> DataError:
     if path.is_file():
-        return DataError(f"{path}: no line names an image file and its mask that exist. {EXPORT}")
+        return DataError(
+            f"{path}: no line names an image file and its mask that exist. A table needs the titles image and mask. "
+            f"{EXPORT}"
+        )
     beside = [each for each in visible(path.parent) if each.is_dir() and names_masks(each.name)]
     if (
         masks := next((each for each in beside if without_masks(each.name).strip("_-") == path.name), None)

@@ -611,10 +611,22 @@ def test_masks_that_hold_no_classes_are_left_out_and_several_kinds_refused(tmp_p
         write_pairs(tmp_path, image, mask.replace("labelIds", kind))
     data = load_masks(str(tmp_path))
     assert_pairs(data)
-    assert "not read, since they hold no classes: *_19_gtFine_color, *_19_gtFine_instanceIds." in data.notes
+    assert "not read, since by their names they hold no gold: *_19_gtFine_color, *_19_gtFine_instanceIds." in data.notes
     write_pairs(tmp_path, image, mask.replace("labelIds", "labelTrainIds"))
     with pytest.raises(DataError, match="found 2 kinds of masks for these images: .*labelIds.png, .*labelTrainIds.png"):
         load_masks(str(tmp_path))
+
+
+def test_other_images_and_predictions_beside_images_and_masks_are_not_read(tmp_path):
+    write_pairs(tmp_path, "images/{2}.png", "masks/{2}.png")
+    for folders in (("thumbs", "masks_pred"), ("depth", "predictions/masks")):
+        write_pairs(tmp_path, *(f"{folder}/{{2}}.png" for folder in folders))
+    lines = "".join(f"images/{i}.png,depth/{i}.png,images/{i}.png\n" for i in range(12))
+    (tmp_path / "rooms.csv").write_text(f"colours,depths,shown\n{lines}")
+    data = load_masks(str(tmp_path))
+    assert_pairs(data)
+    assert data.notes[0] == "not read, since masks are missing: depth/, thumbs/."
+    assert data.notes[1] == "not read, since by their names they hold no gold: masks_pred/, predictions/masks/."
 
 
 @pytest.mark.parametrize(
