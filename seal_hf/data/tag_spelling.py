@@ -62,10 +62,7 @@ def _respelled(new: dict[str, str], outside: Sequence[str]) -> tuple[dict[str, s
     if not changed or scheme_of(new.values()) == "plain":
         return {}, ""
     shown = few([f"{tag} as {name}" for tag, name in sorted(changed.items())], 4)
-    return (
-        changed,
-        f"tags are read in their usual spelling: {shown}. scheme='plain' (--scheme plain) reads each as it is written.",
-    )
+    return changed, f"tags are read in their usual spelling: {shown}."
 
 
 def are_types(counts: Mapping[str, int]) -> bool:

@@ -84,7 +84,7 @@ class LongTable(Table):
         words = next(column for column, new in self.fields.items() if new == "words")
         line, sentence = 0, dict[str, Any]()
         for number, row in self._table:
-            if "\n" in str(row[words]):
+            if "\n" in str(row[words]).strip():
                 raise DataError(
                     f"{self.place(number)}: the word {str(row[words])[:20]!r} goes on in the next line, since a "
                     'quotation mark opens a cell. Write the word " as """".'

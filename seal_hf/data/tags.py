@@ -364,7 +364,7 @@ def _respell(splits: dict[str, Rows], scheme: str, names: set[str], notes: list[
     """Rewrite tags of spans in another spelling, in place; False if there are none."""
     changed, note = usual_spelling(names)
     if changed:
-        notes.append(note)
+        notes.append(f"{note} scheme='plain' (--scheme plain) reads each as it is written.")
         for rows in splits.values():
             rows["tags"] = [[changed.get(tag, tag) for tag in row] for row in rows["tags"]]
         return True

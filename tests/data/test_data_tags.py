@@ -295,6 +295,9 @@ def test_other_mistakes(tmp_path):
     (tmp_path / "open.csv").write_text('sentence_id,word,tag\n1,",O\n1,a,O\n2,",O\n2,b,O\n2,c,O\n2,d,O\n')
     with pytest.raises(DataError, match="open.csv, line 2: the word .* goes on in the next line, since a quotation"):
         load_tags(str(tmp_path / "open.csv"))
+    (tmp_path / "breaks.csv").write_text('sentence_id,word,tag\n1,in,O\n1,"\n",O\n2,a,O\n')  # as of spaCy's words
+    with pytest.raises(DataError, match=r"the word is '\\n', with the tag 'O'; expected text. Leave out such words"):
+        load_tags(str(tmp_path / "breaks.csv"))
     (tmp_path / "misc.conll").write_text("in\tNER=O\nRome\tNER=B-LOC\n\n" * 12)
     assert "tags are features such as 'NER=B-LOC', each read by" in " ".join(
         load_tags(str(tmp_path / "misc.conll")).notes
