@@ -168,7 +168,7 @@ class Registry(MutableMapping[str, Part], Generic[Part]):
     The tasks are asked at each use, so a module may import the registry before its task, and a task may come later.
 
     Args:
-        of: the parts of a task, which are classes.
+        of: the parts of a task.
     """
 
     def __init__(self, of: Callable[[Task], Mapping[str, Part]]):
@@ -184,9 +184,10 @@ class Registry(MutableMapping[str, Part], Generic[Part]):
         return self._parts()[name]
 
     def __setitem__(self, name: str, part: Part) -> None:
-        """Raises TypeError for what is no class."""
-        example: Any = next(iter(self.values()))
-        check_class(f"The entry {name!r}", part, object, example)
+        """Raises TypeError for what is no class, among classes."""
+        example: Any = next(iter(self.values()), None)
+        if isinstance(example, type):
+            check_class(f"The entry {name!r}", part, object, example)
         self._own[name] = part
 
     def __delitem__(self, name: str) -> None:
