@@ -55,6 +55,7 @@ WAYS |= {f"{way}_{rate}": [*flags, *both] for way, flags in list(WAYS.items()) f
 ALONE = ["--linear", "false"]  # an MLP without the logistic regression that it may take in
 WAYS |= {f"{way}_alone": [*WAYS[way], *ALONE] for way in ("ce", "default")}
 WAYS |= {"soft_iou": [*CE, "--task_loss", "soft_iou"], "soft_f1": [*CE, "--task_loss", "soft_f1", *ALONE]}
+WAYS |= {f"soft_f1_{weight}": [*WAYS["soft_f1"], "--soft_f1_weight", weight] for weight in ("1", "10")}
 WAYS |= {"default_ce": PLAIN, "nce_balanced": ["--energy_weight_balance", "true", "--energy_weight", "0.5"]}
 SHORT = ["--num_train_epochs", "10"]
 WAYS |= {f"{way}_10_epochs": [*WAYS[way], *SHORT] for way in ("ce", "default_ce")}

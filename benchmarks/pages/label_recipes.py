@@ -98,12 +98,14 @@ def soft_f1() -> str:
 
 def instead_of_soft_f1() -> str:
     """What second nets add to soft F1 on texts, and other task losses in place of it."""
-    rows, ways = [], (*SECOND_NETS, *TASK_LOSSES)
+    ways = (*SECOND_NETS, *TASK_LOSSES)
+    gains: dict[str, list[runs.Gain | None]] = {}  # by data set, one for each of `ways`
     for name in TEXTS:
         found = [runs.of_defaults(name, SOFT_F1[1].replace("soft_f1", way)) for way in ways]
-        gains = [runs.gain(each, runs.of_defaults(name, SOFT_F1[1]), runs.CALIBRATED) for each in found]
-        if any(gains):
-            rows.append([name, *(str(gain) if gain else "-" for gain in gains)])
+        gains[name] = [runs.gain(each, runs.of_defaults(name, SOFT_F1[1]), runs.CALIBRATED) for each in found]
+    rows = [[name, *(str(gain) if gain else "-" for gain in found)] for name, found in gains.items() if any(found)]
+    means = [[gain.mean for gain in of_way if gain] for of_way in zip(*gains.values(), strict=True)]
+    rows.append(["mean", *(f"{statistics.mean(each):+.2f} of {len(each)} sets" for each in means)])
     heads = [*(f"and `{way}`" for way in SECOND_NETS), *(f"`{way}` instead" for way in TASK_LOSSES)]
     return table(["data", *heads], rows)
 
@@ -249,8 +251,7 @@ def default_settings() -> str:
         prose("""
             What no flag but the data gives, the default, beside cross-entropy. The default is NCE for label sets
             and tags and regression for masks. Its task loss is cross-entropy, for texts with [soft
-            F1](texts.md#soft-f1-beside-cross-entropy), for masks with [soft IoU](masks.md). A rule chooses λ1 while the
-            net trains. Only delicious has another flag, 6 epochs, too few for a [regression in the
+            F1](texts.md#soft-f1-beside-cross-entropy), for masks with [soft IoU](masks.md). Only delicious has another flag, 6 epochs, too few for a [regression in the
             net](#beside-a-logistic-regression). Texts are the first 1,000 rows under MiniLM, in bf16. Runs of wnut17,
             on 1,000 sentences, are older than the [head's own rate](#the-rate-of-a-fresh-head).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import statistics
 
-from . import runs
+from . import infnet, runs
 from .comparisons import CAMVID, WEIZMANN
 from .few_labels import TAGGED
 from .markdown import archived, page, prose, section, table
@@ -16,18 +16,6 @@ TAGS = {  # row -> recipes' stem, key of the figure
     "Twitter POS, accuracy": ("twitter_pos", "test_accuracy"),
     "WNUT-17, span F1": ("wnut17", "test_f1"),
     "Cora, span F1": ("cora", "test_f1"),
-}
-OBJECTIVES = {  # end of the recipe's name -> row of the published figures
-    "ce": "cross-entropy (BiLSTM)",
-    "margin_truncated_no_ce": "margin-rescaled, truncated at 0, without cross-entropy",
-    "margin_no_ce": "margin-rescaled, without cross-entropy",
-    "margin_truncated": "margin-rescaled, truncated at 0",
-    "margin": "margin-rescaled",
-    "perceptron_no_ce": "perceptron, without cross-entropy",
-    "perceptron": "perceptron",
-    "compound_separated": "compound, separated",
-    "compound_shared": "compound, shared",
-    "compound_stacked": "compound, stacked",
 }
 ROLES = {  # end of the recipe's name -> loss, row of the published figures
     "ce": ("cross-entropy", ""),
@@ -66,22 +54,6 @@ def _recipes() -> str:
     return table(["data", "seeds", "cross-entropy", "CRF", "InfNet+", "NCE"], rows)
 
 
-def _objectives() -> list[list[str]]:
-    found = {published: runs.of_recipe(f"twitter_pos_paper_{name}") for name, published in OBJECTIVES.items()}
-    return [
-        [name, value("tagging", name), str(len(each)), runs.figure(each, "test_accuracy")]
-        for name, each in found.items()
-        if each
-    ]
-
-
-def _objectives_in_short() -> str:
-    plain, names = runs.of_recipe("twitter_pos_paper_ce"), list(OBJECTIVES)
-    gains = {name: runs.gain(runs.of_recipe(f"twitter_pos_paper_{name}"), plain, "test_accuracy") for name in names[1:]}
-    best = max((name for name in gains if gains[name]), key=lambda name: gains[name])
-    return f"*{OBJECTIVES[best]}* is ahead of cross-entropy by {gains[best]}, the most, on {gains[best].won} seeds."
-
-
 def tags() -> str:
     return page(
         "Tag sequences",
@@ -106,16 +78,7 @@ def tags() -> str:
             "A BiLSTM that reads no characters. The energy is a linear chain over tags.",
             _recipes(),
         ),
-        section(
-            "Objectives of InfNet+",
-            prose("""
-                Tu, Pang & Gimpel 2020, Tables 1 and 2: accuracy on Twitter POS with one BiLSTM. The inference networks
-                have five updates for one of the energy; without cross-entropy they have one, at a tenth of the rate.
-                Our word vectors are others (GloVe, 50 numbers; theirs of tweets are not public), and we train by AdamW,
-                not by SGD with momentum. *Compound* is InfNet+, with two inference networks."""),
-            prose(_objectives_in_short()),
-            table(["objective", "published", "seeds", "accuracy"], _objectives()),
-        ),
+        section("Objectives of InfNet+", *infnet.objectives()),
         section(
             "Every loss with every energy",
             prose("""
