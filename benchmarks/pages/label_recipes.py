@@ -251,9 +251,10 @@ def default_settings() -> str:
         prose("""
             What no flag but the data gives, the default, beside cross-entropy. The default is NCE for label sets
             and tags and regression for masks. Its task loss is cross-entropy, for texts with [soft
-            F1](texts.md#soft-f1-beside-cross-entropy), for masks with [soft IoU](masks.md). Only delicious has another flag, 6 epochs, too few for a [regression in the
-            net](#beside-a-logistic-regression). Texts are the first 1,000 rows under MiniLM, in bf16. Runs of wnut17,
-            on 1,000 sentences, are older than the [head's own rate](#the-rate-of-a-fresh-head).
+            F1](texts.md#soft-f1-beside-cross-entropy), for masks with [soft IoU](masks.md). Only delicious has
+            another flag, 6 epochs, too few for a [regression in the net](#beside-a-logistic-regression). Texts are
+            the first 1,000 rows under MiniLM, in bf16. Runs of wnut17, on 1,000 sentences, are older than the [head's
+            own rate](#the-rate-of-a-fresh-head).
 
             Figures are those of the test set in percent, mean ± standard deviation over seeds. *Calibrated* is the
             example F1 of the calibrated expected F1. This trains missing runs:"""),
