@@ -284,7 +284,7 @@ class SealModel(nn.Module):
     def _from(self: SealModelT, source: tuple[str, dict[str, Any]], loading: dict[str, Any]) -> SealModelT:
         """The nets in evaluation mode, with their source recorded."""
         self.source = source
-        self.fresh = sorted({*loading["missing_keys"], *(str(key) for key in loading["mismatched_keys"])})
+        self.fresh = sorted(_fresh(loading))
         return self.eval()
 
     @classmethod

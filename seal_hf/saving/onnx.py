@@ -74,6 +74,8 @@ def export_net(task_net: PreTrainedModel, file: str | Path, processor: Any = Non
             cause = error.__cause__ or error
             reason = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
             raise ValueError(f"torch {torch.__version__} cannot export {name} to ONNX: {reason}") from error
+        for node in program.model.graph.all_nodes():
+            node.metadata_props.clear()  # stack traces, with paths of this machine
         program.model.metadata_props.update(_described(task_net.config))
         plain, done = Path(folder, "plain"), Path(folder, "done")
         plain.mkdir()

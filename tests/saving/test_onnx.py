@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,6 +45,7 @@ def logits_of(file, inputs):
 def check_equal(file, net, inputs):
     with torch.no_grad():
         expected = net.eval()(**inputs).logits
+    assert str(Path(torch.__file__).parent).encode() not in file.read_bytes(), "the file names folders of this machine"
     found, session = logits_of(file, {name: value.numpy() for name, value in inputs.items()})
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
     return session

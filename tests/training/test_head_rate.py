@@ -71,6 +71,15 @@ def test_the_fresh_head_of_a_pretrained_encoder_has_its_rate(tmp_path, folder, k
     assert heads(moved(tmp_path, net)) == FAMILIES[kind]
 
 
+def test_a_saved_classifier_for_other_labels_is_a_fresh_head(tmp_path):
+    config = tiny_config("bert")
+    config.num_labels = 7
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path / "saved")
+    tiny_tokenizer().save_pretrained(tmp_path / "saved")
+    net = SealForMultiLabel.from_pretrained(tmp_path / "saved", **LABELLED, ignore_mismatched_sizes=True)
+    assert heads(moved(tmp_path, net)) == FAMILIES["bert"] == set(net.fresh)
+
+
 def test_a_pooler_that_was_not_loaded_belongs_to_the_head(tmp_path, folder):
     net = AutoModelForSequenceClassification.from_pretrained(folder("bert", AutoModelForMaskedLM), **LABELLED)
     pooler = {".bert.pooler.dense.weight", ".bert.pooler.dense.bias"}
