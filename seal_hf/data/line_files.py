@@ -92,15 +92,16 @@ def is_sparse(path: Path) -> bool:
     """True for rows of LIBSVM.
 
     Raises:
-        DataError: a `.txt` without them.
+        DataError: a `.txt` without them, or an empty one.
     """
     if path.suffix.lower() != LINES:
         return path.suffix.lower() in SPARSE
-    first = _first_line(path)
+    if not (first := _first_line(path)):
+        raise DataError(f"{path} is empty.")
     if not first.startswith(FASTTEXT) and not HEADER.fullmatch(first) and not PAIR.fullmatch([*first.split(), ""][1]):
         raise DataError(
             f"{path}: a .txt is read if its lines begin with {FASTTEXT}, as fastText's, or are `labels index:value` of "
-            "LIBSVM. Save a table as .csv or .tsv."
+            "LIBSVM. Save a table as .csv or .tsv, and texts without labels as a .tsv whose first line is `text`."
         )
     return not first.startswith(FASTTEXT)
 

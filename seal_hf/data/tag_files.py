@@ -488,7 +488,7 @@ class SentenceFile:
             count, inner = count + 1, empty
             lengths |= {len(text.split())} - {0} if not text.startswith("#") else set()
             yield sentence_of_text(text, f"{self.path}, line {number}", {"line": number})
-        self._left_out = [f"{self.path.name}: {empty} empty lines left out."] if empty else []
+        self._left_out = [f"{self.path.name}: {empty} empty line{'s' * (empty != 1)} left out."] if empty else []
         if inner and count > 2 and len(lengths) == 1 and lengths != {1}:  # empty lines between others
             said = f"each line was read as a sentence, but all have {lengths.pop()} words, as lines of columns have"
             self._left_out.append(f"{self.path.name}: {said}. If they are, name the column of words: --word_column 0.")
@@ -557,7 +557,7 @@ class SentenceFile:
                 empty += 1
             else:
                 yield sentence
-        self._left_out = [f"{self.path.name}: {empty} rows without words left out."] if empty else []
+        self._left_out = [f"{self.path.name}: {empty} row{'s' * (empty != 1)} without words left out."] if empty else []
         self._left_out += [LEFT_OUT.format(source=self.path.name, count=left, column=column)] if left else []
         self._left_out += [f"{self.path.name}: {count} {what}." for what, count in rows.counts.items()]
 

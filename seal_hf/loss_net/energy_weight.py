@@ -196,6 +196,7 @@ class Lessons(NamedTuple):
         later: the epoch at which λ1 first rose, if that was not before the kept weights.
         ruled: True if the rule chose λ1.
         dead: True if the energy had no pull on the outputs, so that λ1 changed nothing.
+        refused: True if the rule could have raised λ1, but left it at 0 to the end.
     """
 
     largest: float
@@ -204,6 +205,7 @@ class Lessons(NamedTuple):
     later: float | None
     ruled: bool
     dead: bool = False
+    refused: bool = False
 
     def in_words(self, alone: str) -> str:
         """A sentence or two.
@@ -231,10 +233,10 @@ class Lessons(NamedTuple):
         faster = "energy_loss='ce' (--loss ce) trains the same model in less time"
         if not self.ruled:
             return f"{faster}; `energy_weight` (--energy_weight) above 0 lets the loss-net teach."
+        others = f" Other losses than {loss} have little to gain here, since the rule kept λ1 at 0." * self.refused
         return (
-            f"{faster}. Other losses than {loss} have little to gain here, since the rule kept λ1 at 0. A constant "
-            "weight lets the loss-net teach anyway: energy_weight=0.1, energy_weight_balance=True (--energy_weight 0.1 "
-            "--energy_weight_balance true)."
+            f"{faster}.{others} A constant weight lets the loss-net teach anyway: energy_weight=0.1, "
+            "energy_weight_balance=True (--energy_weight 0.1 --energy_weight_balance true)."
         )
 
 
@@ -366,7 +368,9 @@ class EnergyWeight:
         dead = bool(before) and bool(weights) and max(weights) == 0
         later = positive[0][1] if positive and not before else None
         if dead or not before:
-            return Lessons(0.0, None, epoch, later, ruled, dead)
+            chosen = sum(entry["step"] < state.global_step for entry, _ in found)
+            refused = ruled and not positive and chosen > 1  # the first evaluation never raises λ1
+            return Lessons(0.0, None, epoch, later, ruled, dead, refused)
         return Lessons(max(value for _, value in before), before[0][0], epoch, None, ruled)
 
     def _scheduled(self, state: Any) -> float:

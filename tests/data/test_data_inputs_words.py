@@ -75,8 +75,8 @@ def test_lines_of_text_that_look_like_columns_are_named(tmp_path):
     for name, text in texts.items():
         file = SentenceFile(written(tmp_path, f"{name}.txt", text), Needs())
         said[name] = (file.total, file.notes)
-    assert said["text"] == (3, ["text.txt: 1 empty lines left out."])
-    assert said["short"] == (3, ["short.txt: 1 empty lines left out."])
+    assert said["text"] == (3, ["text.txt: 1 empty line left out."])
+    assert said["short"] == (3, ["short.txt: 1 empty line left out."])
     assert said["columns"][0] == 4 and "all have 2 words" in said["columns"][1][1]
     assert "name the column of words: --word_column 0" in said["columns"][1][1]
     assert SentenceFile(tmp_path / "columns.txt", Needs(), word_column=0).total == 2

@@ -322,6 +322,7 @@ ROWS = "".join(f"{i / 7},{i % 2}\n" for i in range(20))
             "their suffixes, such as t_0.png",
         ),
         ("a.txt", "text,labels\na,b\n", {}, "a .txt is read if its lines begin with __label__"),
+        ("a.txt", "\n \n", {}, "a.txt is empty"),
         ("a.jsonl", '{"text": "a", "labels": [{"label": "b", "score": 0.5}]}\n' * 20, {}, "with the name in `name`"),
         ("a.json", json.dumps({"a": [{"text": "b"}], "c": [{"text": "d"}]}), {}, "expected an array of objects"),
         ("a.arff", "@relation x\n@attribute a {0,1}\n@data\n1\n0\n", {}, "as MEKA does: @relation 'name: -C 5'"),

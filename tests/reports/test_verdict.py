@@ -65,6 +65,20 @@ def test_whether_the_loss_net_taught_follows_from_the_log(log, kept, options, sa
     assert ("--loss ce" in lessons.remedy("nce")) and "infnet" not in lessons.remedy("nce")
 
 
+@pytest.mark.parametrize(
+    ("evaluations", "steps", "refused"),
+    [
+        ([(0.1, 3.0), (0.1, 2.0)], 25, True),  # the loss falls
+        ([(0.1, 3.0), (0.1, 2.0)], 20, False),  # the second one ends the run: the rule had no choice
+        ([(0.1, 1.0), (0.1, 2.0)], 20, False),  # the rule raised λ1 at the end
+    ],
+)
+def test_the_rule_is_a_reason_against_other_losses_only_if_it_had_a_choice(evaluations, steps, refused, tmp_path):
+    state = TrainerState(log_history=log_of(*evaluations), global_step=steps, epoch=steps / 10)
+    lessons = EnergyWeight(SealTrainingArguments(str(tmp_path), eval_strategy="epoch")).lessons(state, keeps_best=False)
+    assert ("the rule kept λ1 at 0" in lessons.remedy("nce")) == refused
+
+
 def test_with_rewards_it_teaches_once_an_evaluation_has_measured_its_pull(tmp_path):
     args = SealTrainingArguments(str(tmp_path), eval_strategy="epoch")
     weight = EnergyWeight(args, has_all_gold=False)
