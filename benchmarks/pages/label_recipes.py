@@ -105,8 +105,10 @@ def soft_f1_weights() -> str:
         pairs = [[runs.of_defaults(name, way) for way in ways] for name in WEIGHED]
         gains = [gain for pair in pairs if (gain := runs.gain(*pair, runs.CALIBRATED))]
         means[weight] = statistics.mean(gain.mean for gain in gains)
+    seeds = min(gain.seeds for gain in gains)
     said = ", ".join(f"{weight} by {mean:+.2f}" for weight, mean in means.items())
-    return f"Its weight is 3. Other weights change the mean F1 of {', '.join(WEIGHED)}: {said} ({gains[0].seeds} seed)."
+    counted = f"{seeds} seed{'s' * (seeds > 1)}"
+    return f"Its weight is 3. Other weights change the mean F1 of {', '.join(WEIGHED)}: {said} ({counted})."
 
 
 def instead_of_soft_f1() -> str:

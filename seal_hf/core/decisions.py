@@ -32,7 +32,7 @@ DecisionsT = TypeVar("DecisionsT", bound="Decisions")
 
 def folds(num_rows: int, most: int = FOLDS) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields at most `most` pairs: rows to fit on, and rows to decide. The rows to decide are a random partition of all
-    rows; those to fit on are the others, or for a single row itself."""
+    rows. The others are fitted on. A single row is fitted on itself."""
     order = np.random.default_rng(0).permutation(num_rows)
     for decided in np.array_split(order, min(most, num_rows)):
         yield np.setdiff1d(order, decided) if len(decided) < num_rows else decided, decided

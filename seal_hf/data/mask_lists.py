@@ -118,7 +118,7 @@ class MaskList:
                 )
             named = split_of(self.file.stem) or (None if split is None else split_of(row[split]))
             if split is not None and named is None:
-                raise DataError(f"{where}: the split {row[split]!r} is none of train, validation and test. Name one.")
+                raise DataError(f"{where}: the split is {row[split]!r}; expected train, validation or test.")
             yield named or ALL, (files[0], files[1])  # type: ignore[misc]
         notes += [f"{self.file.name}: {without} images without a mask are not read."] if without else []
 

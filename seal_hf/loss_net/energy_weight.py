@@ -262,7 +262,7 @@ class EnergyWeight:
         prefix: str = EVAL,
     ):
         self.args, self.has_all_gold, self.reduce, self.prefix = args, has_all_gold, reduce, prefix
-        self._log: Any = None  # from the first `_read` entries of which the next two come
+        self._log: Any = None  # its first `_read` entries gave the share and the pull
         self._read, self._ruled_share, self._pull = 0, 0.0, 0.0
 
     @property
